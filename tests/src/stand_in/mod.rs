@@ -1,0 +1,3 @@
+//! What the stand-in programs and those who build them share.
+
+pub mod script;
