@@ -1,0 +1,11 @@
+//! What the sources promise, one file per property.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on is to stop there")]
+
+mod directory;
+mod index;
+mod limits;
+mod lying_servers;
+mod mirror;
+mod resume;
+mod templates;
