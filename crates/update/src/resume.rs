@@ -1,0 +1,226 @@
+//! Resume: what every start does first. The pure [`recover`] decides, this carries it out.
+
+use myriarch_store::{Current, Slot};
+
+use crate::{
+    activate::OnTrial,
+    build::Build,
+    chain::{Error, Updater, with_causes},
+    confirm::Baseline,
+    event::Event,
+    journal::Entry,
+    outcome::Outcome,
+    recovery::{Recovery, last_act, recover},
+    state::State,
+};
+
+/// What a start found to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resumed {
+    /// Nothing was interrupted and `current` names an intact slot: it only has to run.
+    Nothing,
+    /// Nothing is installed.
+    Empty,
+    /// An interrupted trial or way back was brought to its end; what is current has been started.
+    Finished(Box<Outcome>),
+    /// `current` named nothing intact; it names the latest confirmed build that is, which has to be started.
+    Rescued {
+        /// It; none where nothing intact is left.
+        to: Option<Box<Build>>,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The disk is put right; starting and judging is left to the updater that owns the program.
+    LeftToRun(String),
+}
+
+impl Updater {
+    /// Brings an interrupted run to its end and makes sure that `current` names an intact slot. Idempotent.
+    ///
+    /// # Errors
+    /// Where journal or store cannot be read or written.
+    pub async fn recover(&self) -> Result<Resumed, Error> {
+        let lines = self.journal.lines()?;
+        match recover(&lines) {
+            Recovery::Resume { to, from, tries, baseline_healthy, leaving } => {
+                let baseline = if baseline_healthy {
+                    Baseline::Healthy
+                } else {
+                    Baseline::Unhealthy("as the journal says".to_owned())
+                };
+                Ok(finished(self.resume(to, from, tries, baseline, leaving).await))
+            }
+            Recovery::GoBack { from, to, reason, excuse, recorded } => {
+                self.tell(&Event::Recovering { reason: format!("{}: {reason}; going back", from.name()) });
+                if !recorded {
+                    let (build, to, reason) = (from.clone(), to.clone(), reason.clone());
+                    self.record_or_owe(Entry::Failed { build, to, reason, excuse: excuse.clone() });
+                }
+                let began = self.ports.clock.boottime();
+                Ok(finished(self.go_back(from, to, reason, excuse, began).await))
+            }
+            Recovery::Nothing => self.rescue(),
+        }
+    }
+
+    /// As [`Updater::recover`], but starts and judges nothing: for boot time, where another process will own
+    /// the program. `current` names what that one must start. Idempotent.
+    ///
+    /// # Errors
+    /// Where journal or store cannot be read or written.
+    pub fn put_right(&self) -> Result<Resumed, Error> {
+        match recover(&self.journal.lines()?) {
+            Recovery::Nothing => self.rescue(),
+            Recovery::Resume { to, .. } => {
+                let name = to.name();
+                Ok(Resumed::LeftToRun(format!(
+                    "the trial of {name} is open; the updater starts it again and judges it"
+                )))
+            }
+            Recovery::GoBack { from, to, reason, excuse, recorded } => {
+                if !recorded {
+                    let (build, to, reason) = (from.clone(), to.clone(), reason.clone());
+                    self.record_or_owe(Entry::Failed { build, to, reason, excuse });
+                }
+                match self.way_back(&from, to.as_ref())? {
+                    WayBack::To(way) => {
+                        let (build, slot) = *way;
+                        self.store.point(&slot)?;
+                        let (from, to) = (from.name(), build.name());
+                        Ok(Resumed::LeftToRun(format!("{from}: {reason}; `current` names {to} again")))
+                    }
+                    WayBack::Stay(damage) => Ok(Resumed::LeftToRun(format!("{reason}; {damage}"))),
+                    WayBack::NothingBefore => {
+                        Ok(Resumed::LeftToRun(format!("{reason}; nothing was installed before")))
+                    }
+                }
+            }
+        }
+    }
+
+    /// An orderly stop in mid-trial is no try of the build's: it is given back.
+    ///
+    /// # Errors
+    /// Where the journal cannot be read or written.
+    pub fn stopped_in_order(&self) -> Result<(), Error> {
+        let mut given_back = last_act(&self.journal.lines()?).cloned();
+        if let Some(Entry::Trial { tries, .. }) = &mut given_back {
+            *tries = tries.saturating_add(1);
+        } else {
+            return Ok(());
+        }
+        Ok(given_back.map_or(Ok(()), |entry| self.record(entry))?)
+    }
+
+    /// Whether `current` names a slot whose bytes are what its manifest says.
+    pub fn current_is_intact(&self) -> bool {
+        self.current_slot().is_ok_and(|slot| slot.is_some_and(|slot| slot.check().is_ok()))
+    }
+
+    /// The count goes down on disk before the start it counts. Where that cannot be, or the slot is damaged,
+    /// the trial is over.
+    async fn resume(
+        &self,
+        to: Build,
+        from: Option<Build>,
+        tries: u8,
+        baseline: Baseline,
+        leaving: Option<String>,
+    ) -> Outcome {
+        let reason =
+            format!("the trial of {} was interrupted; it starts again, {tries} tries left after", to.name());
+        self.tell(&Event::Recovering { reason });
+        let began = self.ports.clock.boottime();
+        let (way, build) = (from.clone(), to.clone());
+        let surroundings = self.surroundings(&self.start_of(None).await);
+        let resumed = self.intact_slot(&to).and_then(|slot| {
+            let on_trial = OnTrial { slot, build, from, leaving, baseline, surroundings };
+            self.put_on_trial(on_trial, tries).map_err(|error| with_causes(&error))
+        });
+        match resumed {
+            Ok(on_trial) => self.confirm(on_trial).await,
+            Err(seen) => {
+                let excuse = Some(format!("the trial could not be taken up again: {seen}"));
+                let (build, to_build, reason) = (to.clone(), way.clone(), seen.clone());
+                self.record_or_owe(Entry::Failed { build, to: to_build, reason, excuse: excuse.clone() });
+                self.go_back(to, way, seen, excuse, began).await
+            }
+        }
+    }
+
+    /// Nothing was interrupted; `current` must still name something intact, for the disk may have changed.
+    fn rescue(&self) -> Result<Resumed, Error> {
+        let state = State::of(&self.journal.lines()?);
+        let wrong = match self.current_slot()? {
+            Some(slot) => match slot.check() {
+                Ok(()) => return Ok(Resumed::Nothing),
+                Err(damage) => damage.to_string(),
+            },
+            None if state.confirmed().is_empty() => return Ok(Resumed::Empty),
+            None => "`current` names no slot that can be read".to_owned(),
+        };
+        let intact = self.newest_intact(&state);
+        if intact.is_none() && self.store.current()? == Current::Absent {
+            return Ok(Resumed::Empty);
+        }
+        let to = intact.as_ref().map(|(build, _)| build.clone());
+        let way = to.as_ref().map_or_else(
+            || "nothing intact is left".to_owned(),
+            |build| format!("{} takes over", build.name()),
+        );
+        self.tell(&Event::Recovering { reason: format!("{wrong}; {way}") });
+        self.record_or_owe(Entry::Rescued { to: to.clone(), reason: wrong.clone() });
+        match &intact {
+            Some((_, slot)) => self.store.point(slot)?,
+            // What is damaged is never started, and must not stand in the way of the same build from the source.
+            None => self.store.clear()?,
+        }
+        Ok(Resumed::Rescued { to: to.map(Box::new), reason: wrong })
+    }
+
+    /// Where a failed trial can go back to: exactly `wanted` if it is intact, otherwise the latest confirmed
+    /// build that is. What is not intact is never started.
+    pub(crate) fn way_back(&self, left: &Build, wanted: Option<&Build>) -> Result<WayBack, Error> {
+        let Some(wanted) = wanted else { return Ok(WayBack::NothingBefore) };
+        let seen = match self.intact_slot(wanted) {
+            Ok(slot) => return Ok(WayBack::To(Box::new((wanted.clone(), slot)))),
+            Err(seen) => seen,
+        };
+        let state = State::of(&self.journal.lines()?);
+        match self.newest_intact(&state).filter(|(build, _)| build != left) {
+            Some((build, slot)) => {
+                self.tell(&Event::Recovering { reason: format!("{seen}; {} takes over", build.name()) });
+                Ok(WayBack::To(Box::new((build, slot))))
+            }
+            None => Ok(WayBack::Stay(seen)),
+        }
+    }
+
+    fn newest_intact(&self, state: &State) -> Option<(Build, Slot)> {
+        let mut latest_first = state.confirmed().iter().rev();
+        latest_first.find_map(|build| Some((build.clone(), self.intact_slot(build).ok()?)))
+    }
+
+    /// The slot that holds `build`, its bytes checked; what is wrong where there is none.
+    fn intact_slot(&self, build: &Build) -> Result<Slot, String> {
+        let slot = self.slot_of(build).map_err(|error| with_causes(&error))?;
+        slot.check().map_err(|damage| with_causes(&damage))?;
+        Ok(slot)
+    }
+}
+
+fn finished(outcome: Outcome) -> Resumed {
+    Resumed::Finished(Box::new(outcome))
+}
+
+/// Where a failed trial can go.
+#[derive(Debug)]
+pub(crate) enum WayBack {
+    /// An intact, confirmed slot.
+    To(Box<(Build, Slot)>),
+    /// There was a previous build, but nothing intact is left of any: the candidate, verified if not well, is
+    /// all there is.
+    Stay(String),
+    /// It was a first installation.
+    NothingBefore,
+}

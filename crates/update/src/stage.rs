@@ -1,0 +1,121 @@
+//! Stage: the one file that matters becomes a durable, immutable slot.
+
+use std::{
+    io::{self, Read, Seek as _},
+    path::Path,
+};
+
+use myriarch_store::{Manifest, Slot};
+use myriarch_verify::{Digest, Hasher};
+
+use crate::{
+    chain::{Error, Updater, with_causes},
+    event::Event,
+    obtain::Verified,
+    outcome::{Refusal, RefusalKind, Stage},
+    select::quarantined,
+    unpack::{UnpackError, unpack_one},
+};
+
+/// A complete slot that nothing points to yet.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    pub(crate) slot: Slot,
+}
+
+impl Updater {
+    pub(crate) fn stage(&self, mut verified: Verified) -> Result<Staged, Error> {
+        let disk = |error: &dyn std::error::Error| Refusal {
+            stage: Stage::Stage,
+            kind: RefusalKind::Environment,
+            reason: with_causes(error),
+            hint: "check the space and the permissions of the store".to_owned(),
+        };
+        let mut staging = self.store.staging(&self.settings.binary).map_err(|error| disk(&error))?;
+        verified.archive.rewind().map_err(|error| disk(&error))?;
+        let mut archive = Hashing { inner: &verified.archive, hasher: Hasher::new() };
+        unpack_one(&mut archive, &self.settings.binary, self.settings.largest_program, &mut staging)
+            .map_err(|error| unpacking(&error, &verified.path))?;
+        let unpacked = archive.finish().map_err(|error| disk(&error))?;
+        if unpacked != verified.digest {
+            return Err(changed(&verified, unpacked).into());
+        }
+        let slot = self
+            .store
+            .publish(staging, |binary| Manifest {
+                schema: Manifest::SCHEMA,
+                name: self.settings.binary.clone(),
+                version: verified.version.to_string(),
+                binary,
+                archive: verified.digest,
+                evidence: serde_json::to_value(&verified.evidence).unwrap_or_default(),
+                source: verified.source.clone(),
+                staged_at: self.ports.clock.now().to_string(),
+            })
+            .map_err(|error| disk(&error))?;
+        // The slot is durable: the download has served, and a leftover would only take space.
+        let _ = std::fs::remove_file(&verified.path);
+        let binary = slot.manifest().binary;
+        if let Some(standing) = self.state()?.quarantined(|build| build.binary == binary) {
+            return Err(quarantined(standing).into());
+        }
+        self.tell(&Event::Staged { slot: slot.name().to_string() });
+        Ok(Staged { slot })
+    }
+}
+
+/// Reads through and hashes what passes, so that the bytes unpacked are known to be the bytes trusted.
+struct Hashing<R> {
+    inner: R,
+    hasher: Hasher,
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.inner.read(buffer)?;
+        self.hasher.update(&buffer[..length]);
+        Ok(length)
+    }
+}
+
+impl<R: Read> Hashing<R> {
+    fn finish(mut self) -> io::Result<Digest> {
+        io::copy(&mut self, &mut io::sink())?;
+        Ok(self.hasher.finish())
+    }
+}
+
+fn unpacking(error: &UnpackError, archive: &Path) -> Refusal {
+    let (kind, hint) = match error {
+        UnpackError::Read(_) | UnpackError::Write(_) => {
+            (RefusalKind::Environment, "check the space and the permissions of the store")
+        }
+        UnpackError::TooLarge { .. } => {
+            (RefusalKind::Candidate, "if the program really is that large, raise source.max_archive")
+        }
+        UnpackError::NotGzip
+        | UnpackError::Truncated { .. }
+        | UnpackError::TrailingData
+        | UnpackError::Malformed(_)
+        | UnpackError::Absent { .. }
+        | UnpackError::Several { .. }
+        | UnpackError::NotAFile { .. } => {
+            (RefusalKind::Candidate, "it was published like this: tell its publisher, or mend program.binary")
+        }
+    };
+    let reason = format!("archive {}: {}", archive.display(), with_causes(error));
+    Refusal { stage: Stage::Stage, kind, reason, hint: hint.to_owned() }
+}
+
+fn changed(verified: &Verified, found: Digest) -> Refusal {
+    Refusal {
+        stage: Stage::Stage,
+        kind: RefusalKind::Trust,
+        reason: format!(
+            "archive {}: expected sha256 {} as verified, found {found} while it was unpacked",
+            verified.path.display(),
+            verified.digest
+        ),
+        hint: "something writes to the store's partial directory; find out what".to_owned(),
+    }
+}

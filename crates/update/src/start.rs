@@ -1,0 +1,110 @@
+//! How the program is started: read from the running one, or told by the configuration where none runs.
+//!
+//! A candidate is only validated honestly in the surroundings that it will run in: the same arguments,
+//! environment, working directory, user and groups.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
+
+use myriarch_probe::{
+    exec::{Credentials, Environment},
+    process::Process,
+};
+use myriarch_store::{Slot, running};
+
+use crate::{
+    chain::{AtRest, Updater},
+    effective,
+};
+
+/// Arguments and surroundings of the program.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    /// The running process that told; none where the configuration did.
+    pub(crate) pid: Option<u32>,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: Environment,
+    pub(crate) working_directory: Option<PathBuf>,
+    pub(crate) credentials: Option<Credentials>,
+}
+
+impl Updater {
+    /// What the running program tells; what the configuration tells where nothing runs.
+    ///
+    /// The process that answers for the program's health is asked first; another one that runs the same file
+    /// counts only if it is ours or root's, for anybody may start a program that anybody can read.
+    pub(crate) async fn start_of(&self, current: Option<&Slot>) -> Start {
+        let at_rest = at_rest(&self.settings.validation.at_rest);
+        let Some(slot) = current else { return at_rest };
+        let answering = match slot.file_id() {
+            Ok(file) => self.settings.probe.who((file.dev, file.ino)).await,
+            Err(_) => None,
+        };
+        let answering = answering.and_then(|process| read(&process).ok());
+        answering.or_else(|| running_start(slot, at_rest.credentials.as_ref())).unwrap_or(at_rest)
+    }
+}
+
+/// Prefers the process that was started with a configuration: others are moments of a `--version`.
+fn running_start(slot: &Slot, told: Option<&Credentials>) -> Option<Start> {
+    let pids = running::processes_running(slot.file_id().ok()?).ok()?;
+    let trusted = [Some(0), Some(rustix::process::geteuid().as_raw()), told.map(|told| told.uid)];
+    let mut starts: Vec<Start> = pids
+        .into_iter()
+        .filter_map(|pid| read(&Process::with_pid(pid).ok()?).ok())
+        .filter(|start| trusted.contains(&start.credentials.as_ref().map(|credentials| credentials.uid)))
+        .collect();
+    let best = starts.iter().position(|start| effective::named_by(&start.arguments).is_some()).unwrap_or(0);
+    (best < starts.len()).then(|| starts.swap_remove(best))
+}
+
+fn read(process: &Process) -> std::io::Result<Start> {
+    Ok(Start {
+        pid: Some(process.pid()),
+        arguments: process.args()?.into_iter().skip(1).collect(),
+        environment: Environment::Exactly(process.environment()?),
+        working_directory: Some(process.cwd()?),
+        credentials: Some(process.credentials()?),
+    })
+}
+
+fn at_rest(told: &AtRest) -> Start {
+    let configuration = told.configuration.iter().flat_map(|path| ["--config".into(), path.clone().into()]);
+    Start {
+        pid: None,
+        arguments: configuration.chain(told.arguments.iter().cloned()).collect(),
+        environment: told.environment.clone().map_or(Environment::Inherit, Environment::Exactly),
+        working_directory: told.working_directory.clone(),
+        credentials: told.credentials.clone(),
+    }
+}
+
+impl Start {
+    /// The one configuration file named by the arguments, absolute.
+    pub(crate) fn configuration(&self) -> Option<PathBuf> {
+        let named = effective::named_by(&self.arguments)?;
+        Some(self.working_directory.as_deref().unwrap_or(Path::new("/")).join(named))
+    }
+
+    /// The arguments with the one configuration file replaced by `copy`.
+    pub(crate) fn arguments_with(&self, copy: &Path) -> Vec<OsString> {
+        let named = effective::named_by(&self.arguments);
+        let mut arguments = vec![OsString::from("--config"), copy.into()];
+        let mut rest = self.arguments.iter();
+        while let Some(argument) = rest.next() {
+            match effective::flag(argument) {
+                Some(effective::Flag::Separate) if named.is_some() => drop(rest.next()),
+                Some(effective::Flag::Joined(_)) if named.is_some() => {}
+                _ => arguments.push(argument.clone()),
+            }
+        }
+        arguments
+    }
+}
+
+/// Shown in messages.
+pub(crate) fn shown(arguments: &[OsString]) -> String {
+    arguments.iter().map(|argument| OsStr::to_string_lossy(argument)).collect::<Vec<_>>().join(" ")
+}
