@@ -1,0 +1,156 @@
+//! How things stand, as one document: what is on disk, what runs, what was decided and why.
+//!
+//! The document is for programs, with a schema number; the text for people is made from the same document, so
+//! the two cannot differ. Times are RFC 3339 texts, for people only; nothing is decided by them.
+
+mod human;
+
+use std::path::PathBuf;
+
+use myriarch_policy::Version;
+use myriarch_verify::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::config::ServiceName;
+
+/// The schema of [`StatusDocument`].
+pub const STATUS_SCHEMA: u32 = 1;
+
+/// How things stand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusDocument {
+    /// The schema of this document.
+    pub schema: u32,
+    /// Which service.
+    pub service: ServiceName,
+    /// The store's directory.
+    pub store: PathBuf,
+    /// What `current` names.
+    pub current: Current,
+    /// What runs, by the file that it executes; empty when nothing does.
+    pub running: Vec<Running>,
+    /// The updater, when `run` is alive.
+    pub updater: Option<Updater>,
+    /// The trial that is on, if one is.
+    pub trial: Option<OnTrial>,
+    /// The version that the operator pinned, if any.
+    pub pin: Option<Version>,
+    /// How the last run of the chain ended.
+    pub last: Option<Last>,
+    /// Builds that were confirmed, the latest first.
+    pub confirmed: Vec<Confirmed>,
+    /// Builds that are not tried again until they are released.
+    pub quarantined: Vec<Quarantined>,
+    /// Everything in the store.
+    pub slots: Vec<SlotState>,
+}
+
+/// What `current` names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum Current {
+    /// Nothing is installed.
+    Absent,
+    /// A slot of this store.
+    Slot {
+        /// Its name.
+        slot: String,
+        /// The version in it.
+        version: Version,
+        /// SHA-256 of the program's file, as recorded.
+        binary: Digest,
+        /// Whether the file still is what was recorded.
+        integrity: Integrity,
+    },
+    /// Something that this program did not make.
+    Foreign {
+        /// What the link names, or what it is.
+        target: PathBuf,
+    },
+}
+
+/// Whether a program's file is what was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum Integrity {
+    /// Its digest was computed and is right.
+    Intact,
+    /// It is not what was recorded.
+    Damaged {
+        /// What was expected and what was found.
+        reason: String,
+    },
+    /// Nobody looked this time.
+    Unchecked,
+}
+
+/// Processes that execute one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Running {
+    /// The slot whose file it is; absent for a file outside the store.
+    pub slot: Option<String>,
+    /// Process ids.
+    pub pids: Vec<u32>,
+}
+
+/// The updater that is alive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Updater {
+    /// Its process id.
+    pub pid: u32,
+    /// Since when.
+    pub since: String,
+}
+
+/// The trial that is on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnTrial {
+    /// The slot on trial.
+    pub to: String,
+    /// The slot to go back to, if there is one.
+    pub from: Option<String>,
+    /// Tries that remain.
+    pub tries: u8,
+}
+
+/// How the last run of the chain ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Last {
+    /// In words.
+    pub words: String,
+    /// When.
+    pub time: String,
+}
+
+/// A build that was confirmed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmed {
+    /// Its version.
+    pub version: Version,
+    /// Its slot.
+    pub slot: String,
+    /// When.
+    pub since: String,
+}
+
+/// A build that is not tried again until it is released.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quarantined {
+    /// Its version.
+    pub version: Version,
+    /// Its slot.
+    pub slot: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub since: String,
+}
+
+/// One slot of the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotState {
+    /// Its name.
+    pub slot: String,
+    /// Whether its program is what was recorded.
+    pub integrity: Integrity,
+}
