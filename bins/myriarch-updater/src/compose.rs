@@ -1,0 +1,306 @@
+//! From the configuration to the parts: the one place that names both a port and its implementation.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use myriarch_cli::config::{
+    self, Account, Config, IdentityCheck, Prerelease, Requirement, SourceKind, StopSignal, with_program,
+};
+use myriarch_fetch::{Directory, DirectorySettings, Http, HttpSettings, Limits, Templates, host_arch};
+use myriarch_policy::Bounds;
+use myriarch_probe::{Identity, Probe, ProbeSettings, exec::Credentials};
+use myriarch_store::{LockError, Store, StoreError, Writer};
+use myriarch_supervise::{Output, Signal, Spec, Stop};
+use myriarch_update::{AtRest, Observe, Ports, Restart, Settings, Updater, Validation};
+use myriarch_verify::{KeylessRule, KeylessSpec, Pins, Rule, TrustPolicy, TrustedRoot};
+
+use crate::{
+    clock::SystemClock,
+    restart::{ChildRestart, CommandRestart},
+    source::ReleaseSource,
+    words::with_causes,
+};
+
+/// A configuration that reads well and cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ComposeError {
+    /// Something in the configuration cannot be used.
+    #[error("{what}: {reason}")]
+    Unusable {
+        /// The section.
+        what: &'static str,
+        /// Expected and found.
+        reason: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another run holds the store.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+/// The largest program accepted inside an archive, as a multiple of the largest archive: Go programs compress
+/// to a quarter, so that eight times leaves room and a bomb none.
+const LARGEST_EXPANSION: u64 = 8;
+
+/// A build that was healthy before needs no soak when it is gone back to: one moment of health is enough.
+const RETURN_SOAK: Duration = Duration::ZERO;
+
+/// The store, made if it is not there.
+pub(crate) fn store(config: &Config) -> Result<Store, StoreError> {
+    Store::create(&config.store.path)
+}
+
+/// The store for those who only look: a mistyped path makes none.
+pub(crate) fn existing_store(config: &Config) -> Result<Store, StoreError> {
+    if config.store.path.is_dir() { store(config) } else { Store::open(&config.store.path) }
+}
+
+/// The updater of this service, the one writer of its store.
+pub(crate) fn updater(
+    config: &Config,
+    store: Writer,
+    restart: Arc<dyn Restart>,
+    observe: Arc<dyn Observe>,
+) -> Result<Updater, ComposeError> {
+    let ports = Ports { source: Arc::new(source(config)?), restart, observe, clock: Arc::new(SystemClock) };
+    Ok(Updater::new(store, settings(config)?, ports))
+}
+
+fn settings(config: &Config) -> Result<Settings, ComposeError> {
+    Ok(Settings {
+        binary: config.program.binary.clone(),
+        distribution: config.program.distribution.clone(),
+        bounds: Bounds {
+            min_version: config.policy.min_version.clone(),
+            allow_prerelease: match config.policy.prerelease {
+                Prerelease::Skip => myriarch_policy::Prerelease::Skip,
+                Prerelease::Allow => myriarch_policy::Prerelease::Allow,
+            },
+        },
+        trust: trust(config)?,
+        validation: validation(&config.validate)?,
+        probe: probe(&config.probe, config.probe.soak)?,
+        return_probe: probe(&config.probe, RETURN_SOAK)?,
+        keep: usize::try_from(config.store.keep).unwrap_or(usize::MAX),
+        tries: config.trial.tries,
+        largest_program: config.source.max_archive.saturating_mul(LARGEST_EXPANSION),
+    })
+}
+
+/// What the configuration trusts.
+pub(crate) fn trust(config: &Config) -> Result<TrustPolicy, ComposeError> {
+    let mut rules = vec![];
+    for keyless in &config.trust.keyless {
+        let root = match &keyless.trusted_root {
+            None => TrustedRoot::BuiltIn,
+            Some(path) => TrustedRoot::Json(fs::read_to_string(path).map_err(|error| {
+                ComposeError::Unusable {
+                    what: "trust.keyless.trusted_root",
+                    reason: format!("{}: {error}", path.display()),
+                    hint: "name a readable trusted_root.json, or leave the key out for the built-in root"
+                        .to_owned(),
+                }
+            })?),
+        };
+        let mut claims = BTreeMap::new();
+        for (name, value) in &keyless.claims {
+            let claim = name.parse().map_err(|error| ComposeError::Unusable {
+                what: "trust.keyless.claims",
+                reason: with_causes(&error),
+                hint: "claims are named as in docs/configuration.md".to_owned(),
+            })?;
+            claims.insert(claim, value.clone());
+        }
+        let require: BTreeSet<_> = keyless
+            .require
+            .iter()
+            .map(|requirement| match requirement {
+                Requirement::InclusionProof => myriarch_verify::Requirement::InclusionProof,
+                Requirement::Timestamp => myriarch_verify::Requirement::Timestamp,
+                Requirement::Sct => myriarch_verify::Requirement::Sct,
+            })
+            .collect();
+        let (issuer, identity) = (keyless.issuer.clone(), keyless.identity.clone());
+        let spec = KeylessSpec { issuer, identity, claims, root, require };
+        rules.push(Rule::Keyless(KeylessRule::new(spec).map_err(|error| untrustworthy(&error))?));
+    }
+    if !config.trust.pins.is_empty() {
+        let pins = config.trust.pins.iter().map(|pin| (pin.version.bare().to_owned(), pin.archive));
+        rules.push(Rule::Pins(Pins::new(pins).map_err(|error| untrustworthy(&error))?));
+    }
+    TrustPolicy::new(rules).map_err(|error| untrustworthy(&error))
+}
+
+fn untrustworthy(error: &myriarch_verify::TrustPolicyError) -> ComposeError {
+    ComposeError::Unusable { what: "trust", reason: with_causes(error), hint: error.hint().to_owned() }
+}
+
+fn source(config: &Config) -> Result<ReleaseSource, ComposeError> {
+    let limits = Limits { archive: config.source.max_archive, ..Limits::default() };
+    let (os, arch) = ("linux".to_owned(), host_arch().to_owned());
+    let source = match &config.source.kind {
+        SourceKind::Http { index, templates } => {
+            let templates = templates.as_ref().map(|templates| Templates {
+                archive: templates.archive.clone(),
+                checksum: templates.checksum.clone(),
+                bundle: templates.bundle.clone(),
+            });
+            let settings =
+                HttpSettings { index: index.clone(), templates, os, arch, limits, ..HttpSettings::default() };
+            Http::new(settings).map(|source| ReleaseSource::Http(Box::new(source)))
+        }
+        SourceKind::Directory { path } => {
+            Directory::new(DirectorySettings { path: path.clone(), templates: None, os, arch, limits })
+                .map(ReleaseSource::Directory)
+        }
+    };
+    source.map_err(|error| ComposeError::Unusable {
+        what: "source",
+        reason: with_causes(&error),
+        hint: error.hint(),
+    })
+}
+
+fn probe(probe: &config::Probe, soak: Duration) -> Result<Probe, ComposeError> {
+    let settings = ProbeSettings {
+        http: probe.http.clone(),
+        exec: (!probe.command.is_empty()).then(|| probe.command.clone()),
+        identity: match probe.identity {
+            IdentityCheck::Listener => Identity::Listener,
+            IdentityCheck::Skip => Identity::Skip,
+        },
+        timeout: probe.timeout,
+        interval: probe.interval,
+        settle: probe.settle,
+        soak,
+        tolerate: probe.tolerate,
+    };
+    Probe::new(settings).map_err(|error| ComposeError::Unusable {
+        what: "probe",
+        reason: with_causes(&error),
+        hint: "see [probe] in docs/configuration.md".to_owned(),
+    })
+}
+
+fn validation(validate: &config::Validate) -> Result<Validation, ComposeError> {
+    let config::Components { receivers, processors, exporters, connectors, extensions } =
+        &validate.components;
+    let components = [
+        ("receivers", receivers),
+        ("processors", processors),
+        ("exporters", exporters),
+        ("connectors", connectors),
+        ("extensions", extensions),
+    ];
+    Ok(Validation {
+        components: components.into_iter().map(|(kind, names)| (kind.to_owned(), names.clone())).collect(),
+        effective: validate.effective.clone(),
+        timeout: validate.timeout,
+        at_rest: AtRest {
+            configuration: validate.configuration.clone(),
+            arguments: validate.arguments.iter().map(OsString::from).collect(),
+            environment: (!validate.environment.is_empty()).then(|| {
+                let told = validate.environment.iter().map(|(name, value)| (name.into(), value.into()));
+                std::env::vars_os().chain(told).collect()
+            }),
+            working_directory: validate.working_directory.clone(),
+            credentials: credentials(validate)?,
+        },
+    })
+}
+
+/// User and group as numbers, with the user's supplementary groups.
+fn credentials(validate: &config::Validate) -> Result<Option<Credentials>, ComposeError> {
+    let Some(user) = &validate.user else { return Ok(None) };
+    let unknown = |what: &'static str, found: String| ComposeError::Unusable {
+        what,
+        reason: format!("expected an account of this machine, found {found:?}"),
+        hint: "getent passwd and getent group list them".to_owned(),
+    };
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+    let entry = |text: &str, account: &Account| -> Option<Vec<String>> {
+        let fields = text.lines().map(|line| line.split(':').map(str::to_owned).collect::<Vec<_>>());
+        fields.filter(|fields| fields.len() > 3).find(|fields| match account {
+            Account::Name(name) => fields[0] == *name,
+            Account::Id(id) => fields[2] == id.to_string(),
+        })
+    };
+    let known = entry(&passwd, user);
+    let uid = match (user, &known) {
+        (Account::Id(id), _) => *id,
+        (Account::Name(name), known) => known
+            .as_ref()
+            .and_then(|fields| fields[2].parse().ok())
+            .ok_or_else(|| unknown("validate.user", name.clone()))?,
+    };
+    let gid = match &validate.group {
+        Some(Account::Id(id)) => *id,
+        Some(group @ Account::Name(name)) => entry(&groups, group)
+            .and_then(|fields| fields[2].parse().ok())
+            .ok_or_else(|| unknown("validate.group", name.clone()))?,
+        None => known.as_ref().and_then(|fields| fields[3].parse().ok()).unwrap_or(uid),
+    };
+    let member = known.as_ref().map_or(String::new(), |fields| fields[0].clone());
+    let supplementary = groups.lines().filter_map(|line| {
+        let fields: Vec<_> = line.split(':').collect();
+        let is_member = fields.get(3)?.split(',').any(|name| !member.is_empty() && name == member);
+        is_member.then(|| fields[2].parse().ok()).flatten()
+    });
+    Ok(Some(Credentials { uid, gid, groups: supplementary.chain([gid]).collect() }))
+}
+
+/// The restart port, and how the child is stopped where there is one.
+pub(crate) fn restart(config: &Config, observe: Arc<dyn Observe>) -> Arc<dyn Restart> {
+    match &config.restart {
+        config::Restart::Child(child) => {
+            let spec = spec(config, child);
+            Arc::new(ChildRestart::new(spec, stop(child), child_record(config), observe))
+        }
+        config::Restart::Command(command) => {
+            let (restart, stop) = (command.command.clone(), command.stop_command.clone());
+            Arc::new(CommandRestart::new(restart, stop, command.timeout))
+        }
+    }
+}
+
+/// Where the child's pid is kept for the case that the updater is killed.
+pub(crate) fn child_record(config: &Config) -> PathBuf {
+    config.run.directory.join("child.json")
+}
+
+/// How the child is asked to stop.
+pub(crate) fn stop(child: &config::ChildRestart) -> Stop {
+    let signal = match child.stop_signal {
+        StopSignal::Interrupt => Signal::INT,
+        StopSignal::Terminate => Signal::TERM,
+        StopSignal::Quit => Signal::QUIT,
+    };
+    Stop { signal, grace: child.stop_timeout }
+}
+
+fn spec(config: &Config, child: &config::ChildRestart) -> Spec {
+    let program = config.store.path.join("current/bin").join(&config.program.binary);
+    let mut argv = child.command.iter().map(|argument| with_program(argument, &program));
+    Spec {
+        program: argv.next().unwrap_or_default().into(),
+        args: argv.collect(),
+        env: child
+            .environment
+            .iter()
+            .map(|(name, value)| (name.into(), with_program(value, &program)))
+            .collect(),
+        cwd: Some(child.working_directory.clone()),
+        output: Output::Inherit,
+    }
+}

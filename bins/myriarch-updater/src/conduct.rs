@@ -1,0 +1,63 @@
+//! A verb that changes something or asks the source, carried out on an updater: the same for the command line
+//! and for the control socket.
+
+use myriarch_cli::{Ending, ExitCode, control::Verb};
+use myriarch_update::{Build, Error, Outcome, Request, Updater};
+
+/// Carries `verb` out to its ending.
+pub(crate) async fn conduct(updater: &Updater, verb: Verb) -> Ending {
+    match verb {
+        Verb::Update { to } => match update(updater, &Request { to }).await {
+            Ok(outcome) => (&outcome).into(),
+            Err(error) => failed(&error),
+        },
+        Verb::Rollback { to } => match updater.roll_back(to.as_ref()).await {
+            Ok(outcome) => (&outcome).into(),
+            Err(error) => failed(&error),
+        },
+        Verb::Check {} => match updater.check(&Request::default()).await {
+            Ok(checked) => match checked.available {
+                Some(version) => Ending::available(version, checked.installed),
+                None => Ending::done(checked.reason),
+            },
+            Err(error) => failed(&error),
+        },
+        Verb::Pin { version } => {
+            let words = format!("pinned: only {version} is installed from now on; `update` takes it");
+            updater.pin(version).map_or_else(|error| failed(&error), |()| Ending::done(words))
+        }
+        Verb::Unpin {} => match updater.unpin() {
+            Ok(Some(version)) => Ending::done(format!("unpinned: {version} was pinned")),
+            Ok(None) => Ending::done("nothing was pinned"),
+            Err(error) => failed(&error),
+        },
+        Verb::Release { version } => match updater.release(&version) {
+            Ok(builds) => {
+                let names: Vec<_> = builds.iter().map(Build::name).collect();
+                Ending::done(format!("released from quarantine: {}", names.join(", ")))
+            }
+            Err(error) => failed(&error),
+        },
+        Verb::Status {} => Ending::done("status is read from the store, not asked for"),
+    }
+}
+
+/// An update; downloads of other versions that were begun are of no use once one is confirmed.
+pub(crate) async fn update(updater: &Updater, request: &Request) -> Result<Outcome, Error> {
+    let outcome = updater.update(request).await;
+    if let Ok(Outcome::Confirmed { .. }) = outcome {
+        let _ = myriarch_fetch::clean(&updater.store().partial_dir());
+    }
+    outcome
+}
+
+/// The ending of a run that came to no outcome.
+pub(crate) fn failed(error: &Error) -> Ending {
+    match error {
+        Error::Refused(refusal) => refusal.into(),
+        Error::Journal(_) | Error::Store(_) => {
+            let hint = "nothing was restarted by this; `status` says what is on disk and what runs";
+            Ending::failed(ExitCode::Failed, error, Some(hint.to_owned()))
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Host composition: the command line, the configuration, the parts, one verb.
+
+mod clock;
+mod compose;
+mod conduct;
+mod control;
+mod observers;
+mod restart;
+mod serve;
+mod signals;
+mod source;
+mod status;
+mod verbs;
+mod verify;
+mod words;
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    process,
+    sync::Arc,
+};
+
+use clap::Parser as _;
+use myriarch_cli::{
+    Config, Ending, ExitCode, Reporter, config::Restart as RestartKind, control::Verb as Asked,
+};
+use myriarch_store::LockError;
+use myriarch_update::{Observe, Outcome, Resumed};
+
+use crate::{
+    compose::ComposeError,
+    observers::{Fanout, LastWordsFollow},
+    serve::ServeError,
+    signals::Signals,
+    verbs::{CommandLine, ConfigVerb, Verb},
+};
+
+/// Parses the command line and carries its verb out.
+pub fn main() -> process::ExitCode {
+    let line = match CommandLine::try_parse() {
+        Ok(line) => line,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done }.into();
+        }
+    };
+    // Without a provider of cryptography no TLS and no other verification of a connection exists.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(carry_out(&line)).into(),
+        Err(error) => finish(&line, &Ending::failed(ExitCode::Failed, &error, None)).into(),
+    }
+}
+
+async fn carry_out(line: &CommandLine) -> ExitCode {
+    if let Verb::Config(ConfigVerb::Example) = line.verb {
+        return data(Config::example());
+    }
+    let config = match Config::load(&line.configuration()) {
+        Ok(config) => config,
+        Err(error) => return finish(line, &Ending::from(&error)),
+    };
+    let reporter: Arc<dyn Observe> = match line.verb {
+        Verb::Run => Arc::new(reporter(line)),
+        _ => Arc::new(LastWordsFollow(reporter(line))),
+    };
+    match &line.verb {
+        Verb::Run => {
+            let events = Arc::new(Fanout::new(reporter));
+            match serve::run(config, events).await {
+                Ok(code) => code,
+                Err(ServeError::Compose(error)) => finish(line, &composing(&error)),
+                Err(error) => {
+                    let hint = "check the owner and permissions of run.directory".to_owned();
+                    finish(line, &Ending::failed(ExitCode::Failed, &error, Some(hint)))
+                }
+            }
+        }
+        Verb::Status => match compose::existing_store(&config) {
+            Ok(store) => {
+                let document = status::document(&config, &store);
+                data(&if line.json { json(&document) } else { document.human() })
+            }
+            Err(error) => finish(line, &composing(&error.into())),
+        },
+        Verb::History => match compose::existing_store(&config).map(|store| status::history(&store)) {
+            Ok(Ok(history)) => data(&if line.json { json(&history) } else { history.human() }),
+            Ok(Err(error)) => {
+                let hint = "`run` sets a damaged journal aside and begins a new one; a newer one needs the version that wrote it";
+                finish(line, &Ending::failed(ExitCode::Failed, &error, Some(hint.to_owned())))
+            }
+            Err(error) => finish(line, &composing(&error.into())),
+        },
+        Verb::Verify(asked) => finish(line, &verify::ending(&config, asked)),
+        Verb::Config(ConfigVerb::Show) => data(&config.show()),
+        Verb::Config(_) => {
+            finish(line, &Ending::done(format!("{} is valid", line.configuration().display())))
+        }
+        Verb::Recover => finish(line, &recover(&config, reporter).await),
+        Verb::Check => finish(line, &act(&config, Asked::Check {}, reporter).await),
+        Verb::Update(to) => finish(line, &act(&config, Asked::Update { to: to.to.clone() }, reporter).await),
+        Verb::Rollback(to) => {
+            finish(line, &act(&config, Asked::Rollback { to: to.to.clone() }, reporter).await)
+        }
+        Verb::Release { version } => {
+            finish(line, &act(&config, Asked::Release { version: version.clone() }, reporter).await)
+        }
+        Verb::Pin { version } => {
+            finish(line, &act(&config, Asked::Pin { version: version.clone() }, reporter).await)
+        }
+        Verb::Unpin => finish(line, &act(&config, Asked::Unpin {}, reporter).await),
+    }
+}
+
+/// By the updater that runs if one does, else by ourselves.
+async fn act(config: &Config, verb: Asked, observe: Arc<dyn Observe>) -> Ending {
+    match control::ask(&config.run.directory, verb.clone(), &*observe).await {
+        Ok(Some(ending)) => return ending,
+        Ok(None) => {}
+        Err(error) => return Ending::failed(ExitCode::Failed, &error, None),
+    }
+    let restarts = matches!(verb, Asked::Update { .. } | Asked::Rollback { .. });
+    if restarts && matches!(config.restart, RestartKind::Child(_)) {
+        let service = &config.service;
+        let error = io::Error::other(format!(
+            "no updater runs for {service}, and with restart.kind = \"child\" only it can restart the program"
+        ));
+        let hint = "start `myriarch-updater run`; it also brings a first installation about".to_owned();
+        return Ending::failed(ExitCode::Failed, &error, Some(hint));
+    }
+    match compose_alone(config, &verb_words(&verb), observe) {
+        Ok(updater) => {
+            let ending = until_interrupted(Box::pin(conduct::conduct(&updater, verb))).await;
+            status::publish(config, updater.store());
+            ending
+        }
+        Err(error) => composing(&error),
+    }
+}
+
+/// A verb without a `run` ends in order when it is told to: what it was doing is dropped, never torn.
+async fn until_interrupted(work: impl Future<Output = Ending>) -> Ending {
+    let mut signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => return Ending::failed(ExitCode::Failed, &error, None),
+    };
+    tokio::select! {
+        ending = work => ending,
+        () = signals.stop() => {
+            let error = io::Error::other("interrupted by a signal");
+            let hint = "if a trial had begun it is open: `recover` brings it to its end, and so does the next update";
+            Ending::failed(ExitCode::Failed, &error, Some(hint.to_owned()))
+        }
+    }
+}
+
+async fn recover(config: &Config, observe: Arc<dyn Observe>) -> Ending {
+    let updater = match compose_alone(config, "recover", observe) {
+        Ok(updater) => updater,
+        Err(error) => return composing(&error),
+    };
+    until_interrupted(async {
+        let recovered = match &config.restart {
+            // The child is `run`'s: only what it will start is put right here.
+            RestartKind::Child(_) => updater.put_right(),
+            RestartKind::Command(_) => updater.recover().await,
+        };
+        match recovered {
+            Ok(Resumed::Nothing) => Ending::done("nothing was interrupted; `current` names an intact build"),
+            Ok(Resumed::Empty) => Ending::done("nothing is installed"),
+            Ok(Resumed::LeftToRun(words)) => Ending::done(words),
+            Ok(Resumed::Rescued { to: Some(build), reason }) => {
+                Ending::done(format!("{reason}; `current` names {} now and has to be started", build.name()))
+            }
+            Ok(Resumed::Rescued { to: None, reason }) => {
+                let error = io::Error::other(format!("{reason}; nothing intact is left"));
+                let hint = "`update` brings a verified build from the source".to_owned();
+                Ending::failed(ExitCode::NoHealthy, &error, Some(hint))
+            }
+            Ok(Resumed::Finished(outcome)) => match &*outcome {
+                Outcome::Confirmed { build, .. } => {
+                    Ending::done(format!("the interrupted trial of {} is confirmed", build.name()))
+                }
+                outcome => outcome.into(),
+            },
+            Err(error) => conduct::failed(&error),
+        }
+    })
+    .await
+}
+
+/// The updater of this process, for a verb without a running `run`.
+fn compose_alone(
+    config: &Config,
+    purpose: &str,
+    observe: Arc<dyn Observe>,
+) -> Result<myriarch_update::Updater, ComposeError> {
+    let writer = compose::store(config)?.lock(purpose)?;
+    let restart = compose::restart(config, observe.clone());
+    compose::updater(config, writer, restart, observe)
+}
+
+fn composing(error: &ComposeError) -> Ending {
+    match error {
+        ComposeError::Lock(held @ LockError::Held { .. }) => {
+            let hint = "wait for it to end, or stop it; `status` says who holds the lock".to_owned();
+            Ending::failed(ExitCode::Locked, held, Some(hint))
+        }
+        ComposeError::Unusable { hint, .. } => Ending::failed(ExitCode::Usage, error, Some(hint.clone())),
+        ComposeError::Lock(_) | ComposeError::Store(_) => {
+            let hint = "check the path, owner and permissions of store.path".to_owned();
+            Ending::failed(ExitCode::Failed, error, Some(hint))
+        }
+    }
+}
+
+fn verb_words(verb: &Asked) -> String {
+    match verb {
+        Asked::Update { .. } => "update",
+        Asked::Rollback { .. } => "rollback",
+        Asked::Status {} => "status",
+        Asked::Release { .. } => "release",
+        Asked::Pin { .. } => "pin",
+        Asked::Unpin {} => "unpin",
+        Asked::Check {} => "check",
+    }
+    .to_owned()
+}
+
+/// Bars on a terminal, lines elsewhere, JSON lines when asked for.
+fn reporter(line: &CommandLine) -> Reporter {
+    if line.json {
+        Reporter::json(io::stderr())
+    } else if io::stderr().is_terminal() {
+        Reporter::bars_on_stderr(io::stderr())
+    } else {
+        Reporter::lines(io::stderr())
+    }
+}
+
+fn json(document: &impl serde::Serialize) -> String {
+    // Strings, numbers and lists, which JSON can always say.
+    serde_json::to_string(document).unwrap_or_default() + "\n"
+}
+
+/// Data goes to stdout. A reader that has gone away is its own affair.
+fn data(text: &str) -> ExitCode {
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::Done
+}
+
+/// The last word: a document on stdout, or words on the stream they belong to.
+fn finish(line: &CommandLine, ending: &Ending) -> ExitCode {
+    let _ = if line.json {
+        writeln!(io::stdout(), "{}", ending.json())
+    } else if ending.is_failure() {
+        write!(io::stderr(), "{}", ending.human())
+    } else {
+        write!(io::stdout(), "{}", ending.human())
+    };
+    ending.exit_code
+}

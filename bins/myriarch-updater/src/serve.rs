@@ -1,0 +1,252 @@
+//! `run`: own the program, look for offers, answer the other verbs, until told to end.
+//!
+//! One updater does one thing at a time; whoever asks while it is busy is told so. A signal ends the waiting,
+//! never a synchronous step: before `activate` an update is simply dropped, after it the trial stays open in
+//! the journal and the next start decides.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use myriarch_cli::{
+    Config, ExitCode,
+    config::{CheckInterval, Restart as RestartKind},
+};
+use myriarch_store::{Current, Slot, Store, running};
+use myriarch_supervise::{become_subreaper, leftover, orphans::Reaper};
+use myriarch_update::{Event, Observe, Outcome, Request, Restart, Resumed, Updater};
+use tokio::{
+    sync::{Mutex, MutexGuard, oneshot},
+    task::JoinSet,
+};
+
+use crate::{
+    compose::{self, ComposeError},
+    conduct::update,
+    control,
+    observers::Fanout,
+    signals::Signals,
+    status,
+    words::with_causes,
+};
+
+/// Before a start or a first installation that came to nothing is tried again; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_mins(10);
+
+/// What `run` and all who ask it share.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) config: Config,
+    pub(crate) store: Store,
+    pub(crate) events: Arc<Fanout>,
+    updater: Mutex<Updater>,
+    restart: Arc<dyn Restart>,
+}
+
+impl Service {
+    /// The updater, if it is not busy.
+    pub(crate) fn idle(&self) -> Option<MutexGuard<'_, Updater>> {
+        self.updater.try_lock().ok()
+    }
+
+    /// Stops what is ours. A trial that is open stays open, and an orderly stop costs it no try.
+    async fn end(&self) {
+        if let Err(error) = self.updater.lock().await.stopped_in_order() {
+            self.say(format!("the open trial: {}", with_causes(&error)));
+        }
+        if let RestartKind::Child(_) = self.config.restart {
+            let _ = self.restart.stop().await;
+            // A stop that the shutdown itself interrupted is brought to its end.
+            end_leftovers(&self.config, &self.store).await;
+        }
+        control::forget(&self.config.run.directory);
+    }
+
+    /// Whether the program that `current` names runs already.
+    fn runs(&self) -> bool {
+        let file = current(&self.store).and_then(|slot| slot.file_id().ok());
+        file.is_some_and(|file| running::processes_running(file).is_ok_and(|pids| !pids.is_empty()))
+    }
+
+    fn program(&self) -> PathBuf {
+        self.store.program(&self.config.program.binary)
+    }
+}
+
+/// Runs until a signal says stop. All that can fail is made before anything that runs is touched.
+pub(crate) async fn run(config: Config, events: Arc<Fanout>) -> Result<ExitCode, ServeError> {
+    let mut signals = Signals::new().map_err(ServeError::Process)?;
+    become_subreaper().map_err(ServeError::Process)?;
+    let store = compose::store(&config).map_err(ComposeError::from)?;
+    let writer = store.lock("run").map_err(ComposeError::from)?;
+    let observe: Arc<dyn Observe> = events.clone();
+    let restart = compose::restart(&config, observe.clone());
+    let updater = match compose::updater(&config, writer, restart.clone(), observe) {
+        Ok(updater) => updater,
+        Err(error) => {
+            keep_running(&config, &store, &*restart, &mut signals).await;
+            return Err(error.into());
+        }
+    };
+    let listener = control::listen(&config.run.directory)?;
+    end_leftovers(&config, &store).await;
+    let service = Arc::new(Service { config, store, events, updater: Mutex::new(updater), restart });
+
+    let mut tasks = JoinSet::new();
+    // The first task holds the updater before anybody can ask for it.
+    let first = service.clone();
+    let (taken, is_taken) = oneshot::channel();
+    tasks.spawn(async move { begin(&first, taken).await });
+    let _ = is_taken.await;
+    tasks.spawn(control::serve(service.clone(), listener));
+    tasks.spawn(async {
+        // Without a reaper orphans stay zombies, which is untidy and no reason to end.
+        let _ = Reaper::new().run().await;
+    });
+    if let CheckInterval::Every(interval) = service.config.run.check_interval {
+        let service = service.clone();
+        tasks.spawn(async move { look_for_offers(&service, interval).await });
+    }
+    let code = until_told(&mut signals, &mut tasks).await;
+    tasks.shutdown().await;
+    service.end().await;
+    Ok(code)
+}
+
+/// A configuration that cannot update anything is no reason to leave the machine without its program.
+async fn keep_running(config: &Config, store: &Store, restart: &dyn Restart, signals: &mut Signals) {
+    let RestartKind::Child(_) = config.restart else { return };
+    if current(store).is_some_and(|slot| slot.check().is_ok()) {
+        end_leftovers(config, store).await;
+        let _ = restart.restart(&store.program(&config.program.binary)).await;
+        signals.stop().await;
+        let _ = restart.stop().await;
+    }
+}
+
+/// The slot that `current` names, if it can be read.
+fn current(store: &Store) -> Option<Slot> {
+    match store.current() {
+        Ok(Current::Slot(name)) => store.slot(&name).ok(),
+        _ => None,
+    }
+}
+
+/// A part that panics must not leave a `run` that looks alive: whoever manages us starts it again.
+async fn until_told(signals: &mut Signals, tasks: &mut JoinSet<()>) -> ExitCode {
+    loop {
+        tokio::select! {
+            () = signals.stop() => return ExitCode::Done,
+            ended = tasks.join_next() => match ended {
+                // What brings the program up ends when it has.
+                Some(Ok(())) => {}
+                Some(Err(_)) | None => return ExitCode::Failed,
+            },
+        }
+    }
+}
+
+/// Brings what was interrupted to its end, starts what is installed, installs where nothing is. Between two
+/// tries the updater is free for whoever asks.
+async fn begin(service: &Service, taken: oneshot::Sender<()>) {
+    let mut updater = service.updater.lock().await;
+    let _ = taken.send(());
+    let mut pause = FIRST_PAUSE;
+    while !bring_up(service, &updater).await {
+        drop(updater);
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+        updater = service.updater.lock().await;
+    }
+    status::publish(&service.config, &service.store);
+}
+
+/// Whether a program was started: from then on it is kept by whoever restarts it.
+async fn bring_up(service: &Service, updater: &Updater) -> bool {
+    match updater.recover().await {
+        // What runs well must not be stopped to be started.
+        Ok(Resumed::Nothing) if service.runs() => true,
+        Ok(Resumed::Nothing | Resumed::LeftToRun(_) | Resumed::Rescued { to: Some(_), .. }) => {
+            start(service).await
+        }
+        Ok(Resumed::Finished(outcome)) => is_installed(&outcome),
+        Ok(Resumed::Empty | Resumed::Rescued { to: None, .. }) => {
+            match update(updater, &Request::default()).await {
+                Ok(Outcome::NothingToDo { reason, .. }) => {
+                    service.say(format!("nothing is installed: {reason}"));
+                    false
+                }
+                Ok(outcome) => is_installed(&outcome),
+                Err(error) => {
+                    service.say(format!("nothing is installed: {error}"));
+                    false
+                }
+            }
+        }
+        // The journal or the disk is ill: what `current` names still runs, if it is intact.
+        Err(error) => {
+            service.say(format!("recovery: {}", with_causes(&error)));
+            updater.current_is_intact() && start(service).await
+        }
+    }
+}
+
+async fn start(service: &Service) -> bool {
+    match service.restart.restart(&service.program()).await {
+        Ok(()) => true,
+        Err(error) => {
+            service.say(format!("starting the program: {error}"));
+            false
+        }
+    }
+}
+
+/// Whether an outcome leaves a build that was started, healthy or not.
+fn is_installed(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Confirmed { .. } => true,
+        Outcome::RolledBack(way) | Outcome::NothingHealthy(way) => way.to.is_some(),
+        Outcome::NothingToDo { .. } => false,
+    }
+}
+
+async fn look_for_offers(service: &Service, interval: Duration) {
+    loop {
+        tokio::time::sleep(interval).await;
+        let Some(updater) = service.idle() else { continue };
+        match update(&updater, &Request::default()).await {
+            // Told as events by the chain itself; the next look may do better.
+            Ok(_) | Err(myriarch_update::Error::Refused(_)) => {}
+            Err(error) => service.say(format!("looking for offers: {}", with_causes(&error))),
+        }
+        status::publish(&service.config, &service.store);
+    }
+}
+
+impl Service {
+    fn say(&self, words: String) {
+        self.events.observe(&Event::Notice { words });
+    }
+}
+
+/// A killed updater leaves its child running: it holds the ports and must be gone before the next one starts.
+async fn end_leftovers(config: &Config, store: &Store) {
+    if let RestartKind::Child(child) = &config.restart {
+        let record = compose::child_record(config);
+        // What cannot be ended is seen when its port is taken: the trial and the status say so.
+        let _ = leftover::end_leftover(&record, &compose::stop(child), &[store.versions_dir()]).await;
+    }
+}
+
+/// `run` could not begin.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    /// The parts could not be put together.
+    #[error(transparent)]
+    Compose(#[from] ComposeError),
+    /// The control socket could not be made.
+    #[error(transparent)]
+    Control(#[from] control::ControlError),
+    /// The operating system refused signals or adoption.
+    #[error("preparing to own a child")]
+    Process(#[source] std::io::Error),
+}

@@ -1,0 +1,102 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use myriarch_cli::{Config, ServiceName};
+use myriarch_policy::Version;
+
+/// Keeps one supervised program at the version a policy asks for, and never leaves the machine without a
+/// working, verified one.
+#[derive(Debug, Parser)]
+#[command(name = "myriarch-updater", version, max_term_width = 100)]
+pub(crate) struct CommandLine {
+    /// The service's configuration
+    #[arg(long, short, global = true, value_name = "FILE", default_value = "/etc/myriarch/otelcol.toml")]
+    config: PathBuf,
+
+    /// The service, instead of its configuration's path: /etc/myriarch/<SERVICE>.toml
+    #[arg(long, short, global = true, conflicts_with = "config")]
+    service: Option<ServiceName>,
+
+    /// Data as a JSON document on stdout, progress as JSON lines on stderr
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+impl CommandLine {
+    /// The path of the service's configuration.
+    pub(crate) fn configuration(&self) -> PathBuf {
+        self.service.as_ref().map_or_else(|| self.config.clone(), Config::default_path)
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Own the program as a child, look for offers, answer the other verbs; ends on SIGTERM or SIGINT
+    Run,
+    /// What is installed, runs, is on trial, pinned and quarantined
+    Status,
+    /// Look whether an update is available; exit code 100 if so
+    Check,
+    /// Carry out an update by the whole chain
+    Update(To),
+    /// Go back to the previous confirmed build, and quarantine the one that is left
+    Rollback(To),
+    /// Everything that the journal tells, oldest first
+    History,
+    /// Judge an archive by the trust policy, and touch nothing
+    Verify(Verify),
+    /// Release a version from quarantine
+    Release {
+        /// The version
+        version: Version,
+    },
+    /// Install only this version from now on, lower than the current one or not
+    Pin {
+        /// The version
+        version: Version,
+    },
+    /// Lift the pin
+    Unpin,
+    /// Bring an interrupted trial to its end; for boot time, and idempotent
+    Recover,
+    /// The configuration itself
+    #[command(subcommand)]
+    Config(ConfigVerb),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct To {
+    /// Exactly this version
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) to: Option<Version>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// The release archive
+    pub(crate) archive: PathBuf,
+    /// The version it claims to be
+    #[arg(long)]
+    pub(crate) version: Version,
+    /// Its Sigstore bundle [default: <ARCHIVE>.sigstore.json if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bundle: Option<PathBuf>,
+    /// Its checksum file [default: <ARCHIVE>.sha256 if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checksum: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Read the file and say everything that is wrong with it
+    Check,
+    /// The configuration in force, defaults filled in
+    Show,
+    /// A commented example
+    Example,
+}
