@@ -1,4 +1,4 @@
-//! Data of other projects that lies beside the repository and not in it.
+//! What a test needs from outside the repository: data of other projects that lies beside it, rights, tools.
 //!
 //! Where it is missing a test says so and ends; in continuous integration (`CI=true`) that is a failure,
 //! since a test that always skips proves nothing.
@@ -19,9 +19,17 @@ pub fn folder(test: &str, variable: &str, name: &str) -> Option<PathBuf> {
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let found = above.map(|directory| directory.join("shared").join(name)).find(|path| path.is_dir());
     if found.is_none() {
-        let words = format!("skipped: {test}: set {variable}, or put shared/{name} beside the repository");
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{words}; in CI this is a failure");
-        eprintln!("{words}");
+        skip(test, &format!("set {variable}, or put shared/{name} beside the repository"));
     }
     found
+}
+
+/// Says that `test` cannot run here and what is missing.
+///
+/// # Panics
+/// In continuous integration.
+pub fn skip(test: &str, missing: &str) {
+    let words = format!("skipped: {test}: {missing}");
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{words}; in CI this is a failure");
+    eprintln!("{words}");
 }

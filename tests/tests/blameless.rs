@@ -1,6 +1,6 @@
 //! What is not the version's fault is not held against it: a failed trial quarantines nothing where the
 //! surroundings are to blame, and the same build may be tried again when they are mended.
-#![expect(clippy::expect_used, clippy::print_stderr, reason = "a test panics, and a skip is said")]
+#![expect(clippy::expect_used, reason = "a test says what it expects by panicking")]
 
 use std::{
     fs,
@@ -20,6 +20,7 @@ use myriarch_tests::{
     collector::{Health, StandIn},
     machine::{Machine, Plan, Supervised},
     programs::Programs,
+    shared,
     supervisor::{KNOBS, Knobs},
 };
 
@@ -225,16 +226,9 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Says that `test` cannot be carried out here; in continuous integration that is a failure.
-fn skipped(test: &str, missing: &str) {
-    let words = format!("skipped: {test}: {missing}");
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{words}; in CI this is a failure");
-    eprintln!("{words}");
-}
-
 fn memory_runs_out(test: &str, supervised: Supervised) {
     let Some(group) = MemoryGroup::limited_to(160 * 1024 * 1024) else {
-        return skipped(test, "no memory group can be made, which takes root and a memory controller");
+        return shared::skip(test, "no memory group can be made, which takes root and a memory controller");
     };
     let mut machine = machine(Plan { around: group.around(), ..plan(supervised) });
     machine.offer_program(NEW, &StandIn::version(NEW).allocates(512).build());
@@ -274,7 +268,7 @@ fn disks_can_be_mounted() -> bool {
 
 fn disk_runs_out(test: &str, disk: &str, plan: Plan) {
     if !disks_can_be_mounted() {
-        return skipped(test, "no disk can be mounted in a namespace of its own, which takes root");
+        return shared::skip(test, "no disk can be mounted in a namespace of its own, which takes root");
     }
     let mut machine = machine(Plan { around: small_disk_at(disk), ..plan });
     let full = machine.path().join(disk);

@@ -215,6 +215,17 @@ fn objection(script: &Script, options: &Options) -> Option<String> {
         Validate::NeedsFile(path) if fs::read(path).is_err() => {
             Some(format!("invalid configuration: open {path}: cannot be read"))
         }
+        Validate::NeedsUser { uid, gid, group } => {
+            let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+            let numbers = |name: &str| -> Vec<u32> {
+                let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+                line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+            };
+            let (uids, gids, groups) = (numbers("Uid:"), numbers("Gid:"), numbers("Groups:"));
+            let all = uids.iter().all(|found| found == uid) && gids.iter().all(|found| found == gid);
+            let reason = format!("invalid configuration: run as {uids:?}, {gids:?}, groups {groups:?}");
+            (!all || groups != [*group]).then_some(reason)
+        }
         _ => None,
     }
 }

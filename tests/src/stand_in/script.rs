@@ -97,6 +97,15 @@ pub enum Validate {
     NeedsEnv(String),
     /// Rejects unless this file can be read; a relative one from the working directory.
     NeedsFile(String),
+    /// Rejects unless it is run as this user, in this group and in this supplementary group.
+    NeedsUser {
+        /// The user's number.
+        uid: u32,
+        /// The group's number.
+        gid: u32,
+        /// The supplementary group's number.
+        group: u32,
+    },
     /// Does not come back.
     Hangs,
     /// Prints many megabytes and then accepts.
