@@ -1,6 +1,8 @@
 //! One machine to update: a store, a source on loopback, a private Sigstore, a supervisor and its collector,
 //! all in one temporary directory and on ports of their own. Tests and the demo drive the real binary on it.
 
+mod configuration;
+
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -24,6 +26,9 @@ use crate::{
 
 /// The distribution that every collector of the kit is: its file's name and what `--version` prints.
 pub const DISTRIBUTION: &str = "otelcol-testbed";
+
+/// The directory that releases are taken from where no server is asked.
+const RELEASES: &str = "releases";
 
 /// Who signs the releases of the kit.
 pub const ISSUER: &str = "https://token.actions.githubusercontent.com";
@@ -182,12 +187,12 @@ impl Machine {
     pub fn offer(&mut self, release: Release) {
         let Release { version, archive, bundle, checksum } = &release;
         let name = file_name(version);
-        self.server.put(&format!("/{name}"), archive.clone());
+        self.publish(&name, archive.clone());
         if let Some(bundle) = bundle {
-            self.server.put(&format!("/{name}.sigstore.json"), bundle.clone());
+            self.publish(&format!("{name}.sigstore.json"), bundle.clone());
         }
         if let Some(checksum) = checksum {
-            self.server.put(&format!("/{name}.sha256"), checksum.clone());
+            self.publish(&format!("{name}.sha256"), checksum.clone());
         }
         self.releases.retain(|known| known.version != *version);
         self.releases.push(release);
@@ -197,6 +202,18 @@ impl Machine {
     /// Takes `version` off the list.
     pub fn withdraw(&mut self, version: &str) {
         self.releases.retain(|known| known.version != version);
+        self.serve_index();
+    }
+
+    /// From now on releases are found in a directory of the machine's, and no server is asked.
+    ///
+    /// # Panics
+    ///
+    /// When the directory cannot be made.
+    pub fn take_releases_from_a_directory(&self) {
+        let directory = self.path().join(RELEASES);
+        fs::create_dir_all(&directory).expect("a directory of the machine's");
+        self.set_source(&format!("kind = \"directory\"\npath = \"{}\"", directory.display()));
         self.serve_index();
     }
 
@@ -436,101 +453,16 @@ impl Machine {
                 json!({"version": release.version, "assets": [asset]})
             })
             .collect();
-        self.server.put("/index.json", json!({"schema": 1, "releases": releases}).to_string().into_bytes());
+        self.publish("index.json", json!({"schema": 1, "releases": releases}).to_string().into_bytes());
     }
 
-    fn write_configurations(&self) {
-        let [otlp, opamp, server] = ports::free();
-        let write =
-            |path: PathBuf, text: String| fs::write(path, text).expect("a file in the machine's directory");
-        for directory in ["store", "run", "supervisor", &*self.plan.working_directory] {
-            fs::create_dir_all(self.path().join(directory)).expect("a directory of the machine's");
+    /// On the server, and in the directory where there is one.
+    fn publish(&self, name: &str, bytes: Vec<u8>) {
+        let directory = self.path().join(RELEASES);
+        if directory.is_dir() {
+            fs::write(directory.join(name), &bytes).expect("a file in the directory of releases");
         }
-        write(
-            self.collector_configuration(),
-            format!(
-                "receivers:\n  otlp:\n    protocols:\n      http:\n        endpoint: 127.0.0.1:{otlp}\nexporters:\n  debug: {{}}\nextensions:\n  health_check:\n    endpoint: 127.0.0.1:{}\nservice:\n  extensions: [health_check]\n  telemetry:\n    metrics:\n      level: none\n  pipelines:\n    traces:\n      receivers: [otlp]\n      exporters: [debug]\n",
-                self.health_port
-            ),
-        );
-        write(
-            self.path().join("supervisor.yaml"),
-            format!(
-                "server:\n  endpoint: ws://127.0.0.1:{server}/v1/opamp\ncapabilities:\n  accepts_remote_config: true\n  reports_effective_config: true\n  reports_health: true\nagent:\n  executable: ${{env:COLLECTOR_EXE}}\n  config_files: [\"${{env:COLLECTOR_CONFIG}}\"]\n  config_apply_timeout: 60s\n  bootstrap_timeout: 60s\n  opamp_server_port: {opamp}\nstorage:\n  directory: ${{env:SUPERVISOR_STORAGE}}\n"
-            ),
-        );
-        fs::write(self.path().join("trusted_root.json"), self.sigstore.trusted_root_json()).expect("a root");
-        write(self.configuration(), self.updater_configuration());
-    }
-
-    fn updater_configuration(&self) -> String {
-        let here = self.path().display();
-        let Plan { settle, soak, more, supervised, tries, restart, working_directory, .. } = &self.plan;
-        let command = match supervised {
-            Supervised::BySupervisor => {
-                format!(
-                    "[\"{}\", \"--config\", \"{here}/supervisor.yaml\"]",
-                    self.programs.supervisor().display()
-                )
-            }
-            Supervised::ByUpdater => format!("[\"{{program}}\", \"--config\", \"{here}/collector.yaml\"]"),
-        };
-        let effective = match supervised {
-            Supervised::BySupervisor => format!("effective = \"{here}/supervisor/effective.yaml\"\n"),
-            Supervised::ByUpdater => String::new(),
-        };
-        let components = match supervised {
-            Supervised::BySupervisor => "components = { extensions = [\"opamp\"] }\n",
-            Supervised::ByUpdater => "",
-        };
-        format!(
-            r#"schema = 1
-service = "testbed"
-
-[program]
-binary = "{DISTRIBUTION}"
-
-[store]
-path = "{here}/store"
-
-[run]
-directory = "{here}/run"
-check_interval = "off"
-
-[source]
-kind = "http"
-index = "{index}"
-
-[[trust.keyless]]
-issuer = "{ISSUER}"
-identity = "{WORKFLOW}@refs/tags/v{{version}}"
-trusted_root = "{here}/trusted_root.json"
-
-[restart]
-kind = "child"
-command = {command}
-environment = {{ COLLECTOR_EXE = "{{program}}" }}
-working_directory = "{here}/{working_directory}"
-{restart}
-[validate]
-configuration = "{here}/collector.yaml"
-{effective}{components}timeout = "20s"
-
-[trial]
-tries = {tries}
-
-[probe]
-http = "http://127.0.0.1:{port}/"
-settle = "{settle}ms"
-soak = "{soak}ms"
-interval = "200ms"
-timeout = "2s"
-{more}"#,
-            index = self.server.url() + "/index.json",
-            port = self.health_port,
-            settle = settle.as_millis(),
-            soak = soak.as_millis(),
-        )
+        self.server.put(&format!("/{name}"), bytes);
     }
 }
 

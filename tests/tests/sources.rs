@@ -1,25 +1,15 @@
 //! Where releases come from, through the real binary: a directory, an index over HTTP, URL templates.
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by panicking")]
 
-use std::fs;
+use std::time::Duration;
 
 use myriarch_tests::{
     collector::StandIn,
-    machine::{DISTRIBUTION, Machine, Plan, Release},
+    machine::{DISTRIBUTION, Machine, Plan},
     programs::Programs,
 };
 
 fn machine() -> Machine {
     Machine::new(Programs::stand_ins(), Plan::default())
-}
-
-/// Replaces what follows `[source]` up to the next section.
-fn set_source(machine: &Machine, source: &str) {
-    let text = fs::read_to_string(machine.configuration()).unwrap();
-    let begin = text.find("[source]").unwrap();
-    let end = begin + text[begin..].find("[[trust").unwrap();
-    let text = format!("{}[source]\n{source}\n\n{}", &text[..begin], &text[end..]);
-    fs::write(machine.configuration(), text).unwrap();
 }
 
 fn words(output: &std::process::Output) -> String {
@@ -29,32 +19,14 @@ fn words(output: &std::process::Output) -> String {
 #[test]
 fn releases_in_a_directory_are_found_verified_and_installed() {
     let mut machine = machine();
-    let directory = machine.path().join("releases");
-    fs::create_dir(&directory).unwrap();
-    let put = |releases: &[Release]| {
-        let mut listed = vec![];
-        for Release { version, archive, bundle, .. } in releases {
-            let name = format!("{DISTRIBUTION}_{version}_linux_amd64.tar.gz");
-            fs::write(directory.join(&name), archive).unwrap();
-            fs::write(directory.join(format!("{name}.sigstore.json")), bundle.as_ref().unwrap()).unwrap();
-            let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
-            listed.push(serde_json::json!({
-                "version": version,
-                "assets": [{ "os": "linux", "arch": arch, "archive": name, "bundle": format!("{name}.sigstore.json") }]
-            }));
-        }
-        let index = serde_json::json!({ "schema": 1, "releases": listed });
-        fs::write(directory.join("index.json"), index.to_string()).unwrap();
-    };
-    set_source(&machine, &format!("kind = \"directory\"\npath = \"{}\"", directory.display()));
+    machine.take_releases_from_a_directory();
     let (one, two) = ("1.0.0", "1.1.0");
-    let first = machine.release(one, &StandIn::version(one).build());
-    put(std::slice::from_ref(&first));
+    machine.offer_program(one, &StandIn::version(one).build());
     machine.start();
-    machine.wait(std::time::Duration::from_secs(30), "the first version", |machine| {
+    machine.wait(Duration::from_secs(30), "the first version", |machine| {
         machine.running_version().as_deref() == Some(one) && machine.is_idle()
     });
-    put(&[first, machine.release(two, &StandIn::version(two).build())]);
+    machine.offer_program(two, &StandIn::version(two).build());
     let output = machine.verb(&["update"]);
     assert_eq!(output.status.code(), Some(0), "{}", words(&output));
     assert_eq!(machine.running_version().as_deref(), Some(two));
@@ -66,8 +38,7 @@ fn a_release_that_only_templates_know_is_installed_by_its_version() {
     machine.start_with("1.0.0", &StandIn::version("1.0.0").build());
     machine.stop();
     let url = machine.server().url();
-    set_source(
-        &machine,
+    machine.set_source(
         &format!(
             "kind = \"http\"\narchive = \"{url}/{DISTRIBUTION}_{{version}}_linux.tar.gz\"\nchecksum = \"{{archive}}.sha256\"\nbundle = \"{{archive}}.sigstore.json\""
         ),

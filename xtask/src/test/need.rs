@@ -36,6 +36,9 @@ pub(crate) const CARGO_DENY: Need = Need {
     found: || answers("cargo", &["deny", "--version"]),
     brought_by: BroughtBy::Cargo { name: "cargo-deny", version: "0.20.2" },
 };
+/// Brings the loopback interface up where a test makes a network of its own.
+pub(crate) const IP: Need =
+    Need { tool: "ip", found: || answers("ip", &["-V"]), brought_by: BroughtBy::Apt(&["iproute2"]) };
 /// A distribution's Go may be too old; from 1.21 on it fetches by itself the toolchain that a module asks for.
 pub(crate) const GO: Need =
     Need { tool: "go", found: || real::go().map(drop), brought_by: BroughtBy::Apt(&["golang-go"]) };

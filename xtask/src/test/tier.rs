@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use super::need::{CARGO_DENY, CLIPPY, GO, Need, RUSTFMT};
+use super::need::{CARGO_DENY, CLIPPY, GO, IP, Need, RUSTFMT};
 use crate::{
     command, demo,
     failure::{Failure, Result},
@@ -61,7 +61,7 @@ pub(crate) const TIERS: &[Tier] = &[
         name: "fast",
         what: "format, lints, licences, the design's invariants, tests against stand-ins, documents",
         chosen: Chosen::Always,
-        needs: &[RUSTFMT, CLIPPY, CARGO_DENY],
+        needs: &[RUSTFMT, CLIPPY, CARGO_DENY, IP],
         steps: fast,
     },
     Tier {
