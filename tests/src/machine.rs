@@ -225,14 +225,23 @@ impl Machine {
 
     /// Starts `run` and waits until its control socket answers.
     pub fn start(&mut self) {
+        self.spawn();
+        self.wait(Duration::from_mins(1), "the control socket to answer", |machine| {
+            UnixStream::connect(machine.socket()).is_ok()
+        });
+    }
+
+    /// Starts `run` and waits for nothing.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    pub fn spawn(&mut self) {
         assert!(self.run.is_none(), "run is running already");
         let log = fs::File::options().create(true).append(true).open(self.log_path()).expect("a log");
         let mut command = self.around(self.command(&["run"]));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.run = Some(command.spawn().expect("myriarch-updater starts"));
-        self.wait(Duration::from_mins(1), "the control socket to answer", |machine| {
-            UnixStream::connect(machine.socket()).is_ok()
-        });
     }
 
     /// Starts `run` with the offer of `version` as the first installation, and waits for its confirmation.

@@ -332,7 +332,31 @@ fn killed_at_any_journal_line_of_a_rollback() {
         let output = machine.verb(&["update"]);
         assert_eq!(output.status.code(), Some(0), "{}", words(&output));
     };
-    kill_at_every_line(&["rollback"], prepare, &["trial", "quarantined", "confirmed"]);
+    kill_at_every_line(&["rollback"], prepare, &["trial", "confirmed"]);
+}
+
+#[test]
+fn an_interrupted_rollback_quarantines_what_was_left_and_nothing_else() {
+    let mut machine = machine(Plan { soak: Duration::from_secs(2), ..quick() });
+    machine.start_with("1.0.0", &StandIn::version("1.0.0").build());
+    for version in ["1.1.0", "1.2.0"] {
+        machine.offer_program(version, &StandIn::version(version).build());
+        assert_eq!(machine.verb(&["update"]).status.code(), Some(0));
+    }
+    let mut client = machine.command(&["rollback"]);
+    let mut client = client.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    machine.wait(SOON, "the rollback to be on trial", |machine| {
+        machine.current_version().as_deref() == Some("1.1.0") && machine.health() == Some(200)
+    });
+    machine.kill_updater();
+    client.wait().unwrap();
+    machine.start();
+    machine.wait(SOON, "the rollback to be confirmed", Machine::is_idle);
+    assert_eq!(machine.assert_well(), "1.1.0");
+    let status = machine.status();
+    let quarantined: Vec<_> =
+        status["quarantined"].as_array().unwrap().iter().map(|known| known["version"].clone()).collect();
+    assert_eq!(quarantined, ["1.2.0"], "{status}");
 }
 
 #[test]

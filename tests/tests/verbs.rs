@@ -539,3 +539,26 @@ fn a_file_in_the_store_says_how_things_stand_too() {
     assert_eq!(written["current"]["version"], "1.0.0");
     assert_eq!(written["schema"], machine.status()["schema"]);
 }
+
+#[test]
+fn with_a_service_manager_a_rollback_leaves_what_is_on_trial_and_only_that() {
+    let mut machine = machine();
+    with_service_manager(&machine);
+    for version in ["1.0.0", "1.1.0"] {
+        offer(&mut machine, version);
+        verb(&machine, &["update"], 0);
+    }
+    let slow = StandIn::version("2.0.0").health(Health::ReadyAfter { ms: 60_000 });
+    machine.offer_program("2.0.0", &slow.build());
+    let mut update = machine.command(&["update"]);
+    let mut update = update.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_trial(&machine);
+    update.kill().unwrap();
+    update.wait().unwrap();
+    verb(&machine, &["rollback"], 3);
+    assert_eq!(machine.running_version().as_deref(), Some("1.1.0"));
+    let quarantined = machine.status()["quarantined"].clone();
+    let versions: Vec<_> =
+        quarantined.as_array().unwrap().iter().map(|known| known["version"].clone()).collect();
+    assert_eq!(versions, ["2.0.0"]);
+}

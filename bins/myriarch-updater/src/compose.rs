@@ -65,15 +65,27 @@ pub(crate) fn existing_store(config: &Config) -> Result<Store, StoreError> {
     if config.store.path.is_dir() { store(config) } else { Store::open(&config.store.path) }
 }
 
+/// What the configuration says, ready to be put together. Making it touches nothing.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    settings: Settings,
+    source: Arc<ReleaseSource>,
+}
+
+/// The parts, or what in the configuration cannot be used.
+pub(crate) fn parts(config: &Config) -> Result<Parts, ComposeError> {
+    Ok(Parts { settings: settings(config)?, source: Arc::new(source(config)?) })
+}
+
 /// The updater of this service, the one writer of its store.
 pub(crate) fn updater(
-    config: &Config,
+    parts: Parts,
     store: Writer,
     restart: Arc<dyn Restart>,
     observe: Arc<dyn Observe>,
-) -> Result<Updater, ComposeError> {
-    let ports = Ports { source: Arc::new(source(config)?), restart, observe, clock: Arc::new(SystemClock) };
-    Ok(Updater::new(store, settings(config)?, ports))
+) -> Updater {
+    let Parts { settings, source } = parts;
+    Updater::new(store, settings, Ports { source, restart, observe, clock: Arc::new(SystemClock) })
 }
 
 fn settings(config: &Config) -> Result<Settings, ComposeError> {
@@ -221,7 +233,16 @@ fn validation(validate: &config::Validate) -> Result<Validation, ComposeError> {
 
 /// User and group as numbers, with the user's supplementary groups.
 fn credentials(validate: &config::Validate) -> Result<Option<Credentials>, ComposeError> {
-    let Some(user) = &validate.user else { return Ok(None) };
+    let Some(user) = &validate.user else {
+        return match &validate.group {
+            None => Ok(None),
+            Some(_) => Err(ComposeError::Unusable {
+                what: "validate.group",
+                reason: "expected validate.user beside it, found none".to_owned(),
+                hint: "name the user that the collector runs as, too".to_owned(),
+            }),
+        };
+    };
     let unknown = |what: &'static str, found: String| ComposeError::Unusable {
         what,
         reason: format!("expected an account of this machine, found {found:?}"),

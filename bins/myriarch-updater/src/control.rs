@@ -23,7 +23,7 @@ use tokio::{
         broadcast::{Receiver, error::RecvError},
         oneshot,
     },
-    task::JoinSet,
+    task::{JoinError, JoinSet},
     time::timeout,
 };
 
@@ -82,7 +82,12 @@ pub(crate) async fn serve(service: Arc<Service>, listener: UnixListener) {
                 // Out of descriptors, say: wait for some to come back.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
-            Some(_) = answers.join_next() => {}
+            Some(answered) = answers.join_next() => {
+                // A step that panicked must not leave an updater that looks alive.
+                if let Some(panic) = answered.err().filter(JoinError::is_panic) {
+                    std::panic::resume_unwind(panic.into_panic());
+                }
+            }
         }
     }
 }

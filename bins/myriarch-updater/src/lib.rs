@@ -24,8 +24,8 @@ use clap::Parser as _;
 use myriarch_cli::{
     Config, Ending, ExitCode, Reporter, config::Restart as RestartKind, control::Verb as Asked,
 };
-use myriarch_store::LockError;
-use myriarch_update::{Observe, Outcome, Resumed};
+use myriarch_store::{LockError, StoreError};
+use myriarch_update::{Observe, Outcome, Resumed, Updater};
 
 use crate::{
     compose::ComposeError,
@@ -82,7 +82,7 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
                 let document = status::document(&config, &store);
                 data(&if line.json { json(&document) } else { document.human() })
             }
-            Err(error) => finish(line, &composing(&error.into())),
+            Err(error) => finish(line, &no_store(&error)),
         },
         Verb::History => match compose::existing_store(&config).map(|store| status::history(&store)) {
             Ok(Ok(history)) => data(&if line.json { json(&history) } else { history.human() }),
@@ -90,7 +90,7 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
                 let hint = "`run` sets a damaged journal aside and begins a new one; a newer one needs the version that wrote it";
                 finish(line, &Ending::failed(ExitCode::Failed, &error, Some(hint.to_owned())))
             }
-            Err(error) => finish(line, &composing(&error.into())),
+            Err(error) => finish(line, &no_store(&error)),
         },
         Verb::Verify(asked) => finish(line, &verify::ending(&config, asked)),
         Verb::Config(ConfigVerb::Show) => data(&config.show()),
@@ -131,7 +131,7 @@ async fn act(config: &Config, verb: Asked, observe: Arc<dyn Observe>) -> Ending 
     }
     match compose_alone(config, &verb_words(&verb), observe) {
         Ok(updater) => {
-            let ending = until_interrupted(Box::pin(conduct::conduct(&updater, verb))).await;
+            let ending = until_interrupted(&updater, Box::pin(conduct::conduct(&updater, verb))).await;
             status::publish(config, updater.store());
             ending
         }
@@ -140,7 +140,7 @@ async fn act(config: &Config, verb: Asked, observe: Arc<dyn Observe>) -> Ending 
 }
 
 /// A verb without a `run` ends in order when it is told to: what it was doing is dropped, never torn.
-async fn until_interrupted(work: impl Future<Output = Ending>) -> Ending {
+async fn until_interrupted(updater: &Updater, work: impl Future<Output = Ending>) -> Ending {
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return Ending::failed(ExitCode::Failed, &error, None),
@@ -148,6 +148,8 @@ async fn until_interrupted(work: impl Future<Output = Ending>) -> Ending {
     tokio::select! {
         ending = work => ending,
         () = signals.stop() => {
+            // An orderly stop is no try of the build's; what cannot be written now costs one.
+            let _ = updater.stopped_in_order();
             let error = io::Error::other("interrupted by a signal");
             let hint = "if a trial had begun it is open: `recover` brings it to its end, and so does the next update";
             Ending::failed(ExitCode::Failed, &error, Some(hint.to_owned()))
@@ -160,7 +162,7 @@ async fn recover(config: &Config, observe: Arc<dyn Observe>) -> Ending {
         Ok(updater) => updater,
         Err(error) => return composing(&error),
     };
-    until_interrupted(async {
+    until_interrupted(&updater, async {
         let recovered = match &config.restart {
             // The child is `run`'s: only what it will start is put right here.
             RestartKind::Child(_) => updater.put_right(),
@@ -191,14 +193,16 @@ async fn recover(config: &Config, observe: Arc<dyn Observe>) -> Ending {
 }
 
 /// The updater of this process, for a verb without a running `run`.
-fn compose_alone(
-    config: &Config,
-    purpose: &str,
-    observe: Arc<dyn Observe>,
-) -> Result<myriarch_update::Updater, ComposeError> {
+fn compose_alone(config: &Config, purpose: &str, observe: Arc<dyn Observe>) -> Result<Updater, ComposeError> {
+    let parts = compose::parts(config)?;
     let writer = compose::store(config)?.lock(purpose)?;
     let restart = compose::restart(config, observe.clone());
-    compose::updater(config, writer, restart, observe)
+    Ok(compose::updater(parts, writer, restart, observe))
+}
+
+fn no_store(error: &StoreError) -> Ending {
+    let hint = "`run`, or the first `update`, makes the store that store.path names".to_owned();
+    Ending::failed(ExitCode::Failed, error, Some(hint))
 }
 
 fn composing(error: &ComposeError) -> Ending {

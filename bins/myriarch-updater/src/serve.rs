@@ -10,9 +10,9 @@ use myriarch_cli::{
     Config, ExitCode,
     config::{CheckInterval, Restart as RestartKind},
 };
-use myriarch_store::{Current, Slot, Store, running};
+use myriarch_store::{Current, Slot, Store, Writer, running};
 use myriarch_supervise::{become_subreaper, leftover, orphans::Reaper};
-use myriarch_update::{Event, Observe, Outcome, Request, Restart, Resumed, Updater};
+use myriarch_update::{Event, Observe, Outcome, Request, Restart, Resumed, Updater, without_updating};
 use tokio::{
     sync::{Mutex, MutexGuard, oneshot},
     task::JoinSet,
@@ -31,6 +31,8 @@ use crate::{
 /// Before a start or a first installation that came to nothing is tried again; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
+/// The longest pause between two looks for offers after failed trials.
+const LONGEST_LOOK: Duration = Duration::from_hours(24);
 
 /// What `run` and all who ask it share.
 #[derive(Debug)]
@@ -80,14 +82,21 @@ pub(crate) async fn run(config: Config, events: Arc<Fanout>) -> Result<ExitCode,
     let writer = store.lock("run").map_err(ComposeError::from)?;
     let observe: Arc<dyn Observe> = events.clone();
     let restart = compose::restart(&config, observe.clone());
-    let updater = match compose::updater(&config, writer, restart.clone(), observe) {
-        Ok(updater) => updater,
+    let parts = match compose::parts(&config) {
+        Ok(parts) => parts,
         Err(error) => {
-            keep_running(&config, &store, &*restart, &mut signals).await;
+            let words = format!("nothing can be updated: {}", with_causes(&error));
+            observe.observe(&Event::Notice { words });
+            keep_running(&config, &writer, &*restart, &mut signals).await;
             return Err(error.into());
         }
     };
-    let listener = control::listen(&config.run.directory)?;
+    let updater = compose::updater(parts, writer, restart.clone(), observe.clone());
+    // Without a socket other terminals are not answered, which is no reason to be without a program.
+    let listener = control::listen(&config.run.directory).map_err(|error| {
+        observe
+            .observe(&Event::Notice { words: format!("no verb can be answered: {}", with_causes(&error)) });
+    });
     end_leftovers(&config, &store).await;
     let service = Arc::new(Service { config, store, events, updater: Mutex::new(updater), restart });
 
@@ -97,7 +106,9 @@ pub(crate) async fn run(config: Config, events: Arc<Fanout>) -> Result<ExitCode,
     let (taken, is_taken) = oneshot::channel();
     tasks.spawn(async move { begin(&first, taken).await });
     let _ = is_taken.await;
-    tasks.spawn(control::serve(service.clone(), listener));
+    if let Ok(listener) = listener {
+        tasks.spawn(control::serve(service.clone(), listener));
+    }
     tasks.spawn(async {
         // Without a reaper orphans stay zombies, which is untidy and no reason to end.
         let _ = Reaper::new().run().await;
@@ -112,10 +123,11 @@ pub(crate) async fn run(config: Config, events: Arc<Fanout>) -> Result<ExitCode,
     Ok(code)
 }
 
-/// A configuration that cannot update anything is no reason to leave the machine without its program.
-async fn keep_running(config: &Config, store: &Store, restart: &dyn Restart, signals: &mut Signals) {
+/// A configuration that cannot update anything is no reason to leave the machine without its program. The lock
+/// is held all the while, so that nobody else owns the child as well.
+async fn keep_running(config: &Config, store: &Writer, restart: &dyn Restart, signals: &mut Signals) {
     let RestartKind::Child(_) = config.restart else { return };
-    if current(store).is_some_and(|slot| slot.check().is_ok()) {
+    if let Ok(Some(_)) = without_updating(store) {
         end_leftovers(config, store).await;
         let _ = restart.restart(&store.program(&config.program.binary)).await;
         signals.stop().await;
@@ -209,15 +221,25 @@ fn is_installed(outcome: &Outcome) -> bool {
     }
 }
 
+/// A build that the surroundings failed is not quarantined, and is not tried at every look either: each failure in
+/// a row doubles the pause, up to a day.
 async fn look_for_offers(service: &Service, interval: Duration) {
+    let mut pause = interval;
     loop {
-        tokio::time::sleep(interval).await;
+        tokio::time::sleep(pause).await;
         let Some(updater) = service.idle() else { continue };
-        match update(&updater, &Request::default()).await {
-            // Told as events by the chain itself; the next look may do better.
-            Ok(_) | Err(myriarch_update::Error::Refused(_)) => {}
-            Err(error) => service.say(format!("looking for offers: {}", with_causes(&error))),
-        }
+        pause = match update(&updater, &Request::default()).await {
+            Ok(Outcome::RolledBack(_) | Outcome::NothingHealthy(_)) => {
+                (pause * 2).min(LONGEST_LOOK.max(interval))
+            }
+            // A refusal was told as an event by the chain itself; the next look may do better.
+            Ok(_) | Err(myriarch_update::Error::Refused(_)) => interval,
+            Err(error) => {
+                service.say(format!("looking for offers: {}", with_causes(&error)));
+                interval
+            }
+        };
+        drop(updater);
         status::publish(&service.config, &service.store);
     }
 }
@@ -243,9 +265,6 @@ pub(crate) enum ServeError {
     /// The parts could not be put together.
     #[error(transparent)]
     Compose(#[from] ComposeError),
-    /// The control socket could not be made.
-    #[error(transparent)]
-    Control(#[from] control::ControlError),
     /// The operating system refused signals or adoption.
     #[error("preparing to own a child")]
     Process(#[source] std::io::Error),

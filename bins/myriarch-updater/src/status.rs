@@ -25,7 +25,7 @@ pub(crate) fn document(config: &Config, store: &Store) -> StatusDocument {
     let intact: Vec<&Slot> = slots.iter().filter_map(|(_, slot)| slot.as_ref().ok()).collect();
     let at = |build: &Build| {
         let confirmed =
-            |line: &&Line| matches!(&line.entry, Entry::Confirmed { build: known } if known == build);
+            |line: &&Line| matches!(&line.entry, Entry::Confirmed { build: known, .. } if known == build);
         lines.iter().rev().find(confirmed).map_or(String::new(), |line| line.at.to_string())
     };
     StatusDocument {
@@ -61,7 +61,7 @@ pub(crate) fn document(config: &Config, store: &Store) -> StatusDocument {
             .map(|build| Confirmed { version: build.version.clone(), slot: build.name(), since: at(build) })
             .collect(),
         quarantined: state
-            .quarantine()
+            .quarantined()
             .iter()
             .map(|known| Quarantined {
                 version: known.build.version.clone(),
@@ -155,7 +155,10 @@ fn words(entry: &Entry) -> String {
                 named(from)
             )
         }
-        Entry::Confirmed { build } => format!("{} confirmed", build.name()),
+        Entry::Confirmed { build, leaving: None } => format!("{} confirmed", build.name()),
+        Entry::Confirmed { build, leaving: Some(left) } => {
+            format!("{} confirmed; {} quarantined: {}", build.name(), left.build.name(), left.reason)
+        }
         Entry::Failed { build, to, reason, .. } => {
             format!("trial of {} failed: {reason}; going back to {}", build.name(), named(to))
         }

@@ -152,7 +152,7 @@ impl Ending {
                 let current = way.to.as_ref().map(|build| format!("{}, not healthy", exact(build)));
                 text.say(
                     "now current: ",
-                    &current.unwrap_or("nothing, there was no build before".to_owned()),
+                    &current.unwrap_or("as `status` says; there is no intact build to go back to".to_owned()),
                 );
                 text.say(
                     "hint: ",

@@ -1,13 +1,15 @@
 //! Activate: the journal says that a trial begins, then `current` moves, in one rename.
 
-use myriarch_store::{Slot, StoreError};
+use std::path::PathBuf;
+
+use myriarch_store::{Current, Slot, StoreError};
 
 use crate::{
     build::Build,
     chain::{Error, Updater, with_causes},
     confirm::Baseline,
     event::Event,
-    journal::Entry,
+    journal::{Entry, Leaving},
     outcome::{Fault, Refusal, RefusalKind, Stage},
     recovery::last_confirmed,
     state::State,
@@ -21,15 +23,17 @@ pub(crate) struct OnTrial {
     pub(crate) slot: Slot,
     pub(crate) build: Build,
     pub(crate) from: Option<Build>,
-    /// Why `from` is left for good, where an operator rolls back.
-    pub(crate) leaving: Option<String>,
+    /// What is left for good, where an operator rolls back.
+    pub(crate) leaving: Option<Leaving>,
     pub(crate) baseline: Baseline,
     pub(crate) surroundings: Surroundings,
+    /// The file of the effective configuration, where it is known.
+    pub(crate) effective: Option<PathBuf>,
 }
 
 impl Updater {
     pub(crate) fn activate(&self, validated: Validated) -> Result<OnTrial, Error> {
-        let Validated { slot, baseline, surroundings, leaving } = validated;
+        let Validated { slot, baseline, surroundings, leaving, effective } = validated;
         slot.check().map_err(|damage| Refusal {
             stage: Stage::Validate,
             kind: RefusalKind::Environment,
@@ -39,15 +43,26 @@ impl Updater {
         })?;
         let build = Build::of(&slot)?;
         let from = self.good_before(&build)?;
-        self.put_on_trial(OnTrial { slot, build, from, leaving, baseline, surroundings }, self.settings.tries)
+        self.put_on_trial(
+            OnTrial { slot, build, from, leaving, baseline, surroundings, effective },
+            self.settings.tries,
+        )
     }
 
-    /// The build that runs now if it is known to be good, else the last confirmed one.
+    /// The build that runs now if it is known to be good, else the last confirmed one. Where a damaged journal
+    /// knows of no confirmed build at all, an intact one that is current and not quarantined counts as good.
     fn good_before(&self, candidate: &Build) -> Result<Option<Build>, Error> {
-        let current = self.current_slot()?.map(|slot| Build::of(&slot)).transpose()?;
         let state = State::of(&self.journal.lines()?);
-        let good = current.filter(|build| build != candidate && state.confirmed().contains(build));
-        Ok(good.or_else(|| last_confirmed(&state, candidate).cloned()))
+        let current = match self.current_slot()? {
+            Some(slot) => Some((Build::of(&slot)?, slot)).filter(|(build, _)| build != candidate),
+            None => None,
+        };
+        let good = current.filter(|(build, slot)| {
+            let known = state.confirmed().contains(build);
+            let quarantined = state.standing(|other| other == build).is_some();
+            known || (state.confirmed().is_empty() && !quarantined && slot.check().is_ok())
+        });
+        Ok(good.map(|(build, _)| build).or_else(|| last_confirmed(&state, candidate).cloned()))
     }
 
     /// The line, then the rename.
@@ -59,8 +74,9 @@ impl Updater {
             baseline_healthy: on_trial.baseline.is_healthy(),
             leaving: on_trial.leaving.clone(),
         })?;
+        let before = self.store.current()?;
         if let Err(error) = self.store.point(&on_trial.slot) {
-            return Err(self.abandon(on_trial, error));
+            return Err(self.abandon(on_trial, &before, error));
         }
         self.tell(&Event::Activated {
             slot: on_trial.slot.name().to_string(),
@@ -70,14 +86,14 @@ impl Updater {
         Ok(on_trial)
     }
 
-    /// `current` could not be moved for sure: it is moved back, and only if that is sure the trial ends here,
-    /// before it began. Otherwise its line stands and the next start decides.
-    fn abandon(&self, on_trial: OnTrial, error: StoreError) -> Error {
+    /// `current` could not be moved for sure: where it was, it is moved back, and only if that is sure the trial
+    /// ends here, before it began. Otherwise its line stands and the next start decides.
+    fn abandon(&self, on_trial: OnTrial, before: &Current, error: StoreError) -> Error {
         let OnTrial { build, from, .. } = on_trial;
-        let back = match from.as_ref().map(|from| self.slot_of(from)) {
-            Some(Ok(slot)) => self.store.point(&slot),
-            Some(Err(unreadable)) => Err(unreadable),
-            None => self.store.clear(),
+        let back = match (before, self.store.current()) {
+            (before, Ok(now)) if *before == now => Ok(()),
+            (Current::Slot(name), _) => self.store.slot(name).and_then(|slot| self.store.point(&slot)),
+            (Current::Absent | Current::Foreign { .. }, _) => self.store.clear(),
         };
         if back.is_ok() {
             let reason = format!("`current` could not be moved: {}", with_causes(&error));

@@ -143,8 +143,8 @@ impl Updater {
     /// # Errors
     /// [`Error::Refused`] where nothing was touched; the others where the disk failed.
     pub async fn update(&self, request: &Request) -> Result<Outcome, Error> {
-        if let Some(ill) = self.finish_what_is_open().await? {
-            return Ok(ill);
+        if let Some(rolled_back) = self.finish_what_is_open().await? {
+            return Ok(rolled_back);
         }
         let outcome = self.advance(request).await;
         if let Err(Error::Refused(Refusal { stage, reason, .. })) = &outcome {
@@ -169,17 +169,15 @@ impl Updater {
         Ok(self.confirm(on_trial).await)
     }
 
-    /// Nothing new begins on top of an open trial or of lines that are owed. Answers the outcome that someone
-    /// must look at, if finishing came to one.
+    /// Nothing new begins on top of an open trial or of lines that are owed. Answers the outcome that has to be
+    /// told first, if finishing rolled back.
     pub(crate) async fn finish_what_is_open(&self) -> Result<Option<Outcome>, Error> {
         self.pay()?;
         if recover(&self.journal.lines()?) == Recovery::Nothing {
             return Ok(None);
         }
         Ok(match self.recover().await? {
-            Resumed::Finished(outcome) => {
-                Some(*outcome).filter(|end| matches!(end, Outcome::NothingHealthy(_)))
-            }
+            Resumed::Finished(outcome) if !matches!(*outcome, Outcome::Confirmed { .. }) => Some(*outcome),
             _ => None,
         })
     }
@@ -223,7 +221,7 @@ impl Updater {
         }
     }
 
-    fn pay(&self) -> Result<(), JournalError> {
+    pub(crate) fn pay(&self) -> Result<(), JournalError> {
         let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(entry) = owed.first() {
             self.journal.record(self.ports.clock.now(), entry.clone())?;
@@ -247,7 +245,7 @@ impl Updater {
             && let Some(slot) = self.current_slot()?
             && slot.check().is_ok()
         {
-            self.record(Entry::Confirmed { build: Build::of(&slot)? })?;
+            self.record(Entry::Confirmed { build: Build::of(&slot)?, leaving: None })?;
         }
         Ok(())
     }

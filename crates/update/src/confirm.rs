@@ -4,7 +4,7 @@
 //! one is not healthy either, where nothing was healthy before, or where memory or disk ran out, the
 //! surroundings are to blame and nothing is quarantined.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use myriarch_probe::{Phase, Reading, Verdict};
 use myriarch_store::Slot;
@@ -15,7 +15,7 @@ use crate::{
     chain::{Error, Updater, with_causes},
     effective,
     event::{Event, millis},
-    journal::Entry,
+    journal::{Entry, Leaving},
     outcome::{Fault, Outcome, RolledBack},
     ports::RestartError,
     resume::WayBack,
@@ -71,10 +71,12 @@ impl Updater {
         self.tell(&Event::Restarting { slot: on_trial.slot.name().to_string() });
         match self.run_trial(&on_trial, began).await {
             Ok(downtime) => {
-                if let (Some(from), Some(reason)) = (&on_trial.from, &on_trial.leaving) {
-                    self.quarantine(from, reason);
+                // One line, so that no interruption comes between the two.
+                let (build, leaving) = (on_trial.build.clone(), on_trial.leaving.clone());
+                self.record_or_owe(Entry::Confirmed { build, leaving });
+                if let Some(Leaving { build, reason }) = on_trial.leaving {
+                    self.tell(&Event::Quarantined { slot: build.name(), version: build.version, reason });
                 }
-                self.record_or_owe(Entry::Confirmed { build: on_trial.build.clone() });
                 self.keep_effective(&self.start_of(Some(&on_trial.slot)).await);
                 self.tell(&Event::Confirmed {
                     version: on_trial.build.version.clone(),
@@ -85,7 +87,7 @@ impl Updater {
             }
             Err(Failed { reason, excuse: none_yet }) => {
                 let excuse = none_yet.or_else(|| excuse(&on_trial));
-                self.fail(on_trial, reason, excuse, began).await
+                self.give_up(on_trial.build, on_trial.from, reason, excuse, began).await
             }
         }
     }
@@ -95,7 +97,7 @@ impl Updater {
     /// effective configuration, the build gets one more start before it is blamed.
     async fn run_trial(&self, on_trial: &OnTrial, began: Duration) -> Result<Duration, Failed> {
         match self.try_once(on_trial, began).await {
-            Err(Failed { reason, .. }) if self.bootstrap_hangs() => {
+            Err(Failed { reason, .. }) if bootstrap_hangs(on_trial.effective.as_deref()) => {
                 self.tell(&Event::Notice {
                     words: format!(
                         "the supervisor did not get past its bootstrap ({reason}); it starts again"
@@ -105,13 +107,6 @@ impl Updater {
             }
             tried => tried,
         }
-    }
-
-    /// Whether the effective configuration is still the one of a bootstrap.
-    fn bootstrap_hangs(&self) -> bool {
-        let effective = self.settings.validation.effective.as_deref();
-        let text = effective.and_then(|path| std::fs::read_to_string(path).ok());
-        text.is_some_and(|text| effective::does_nothing(&text))
     }
 
     async fn try_once(&self, on_trial: &OnTrial, began: Duration) -> Result<Duration, Failed> {
@@ -150,15 +145,15 @@ impl Updater {
 
     /// Says in the journal that the trial failed, then goes back. Where the journal cannot take it, the open
     /// trial's own line leads the same way.
-    async fn fail(
+    pub(crate) async fn give_up(
         &self,
-        on_trial: OnTrial,
+        build: Build,
+        from: Option<Build>,
         reason: String,
         excuse: Option<String>,
         began: Duration,
     ) -> Outcome {
-        self.tell(&Event::TrialFailed { slot: on_trial.slot.name().to_string(), reason: reason.clone() });
-        let OnTrial { build, from, .. } = on_trial;
+        self.tell(&Event::TrialFailed { slot: build.name(), reason: reason.clone() });
         self.record_or_owe(Entry::Failed {
             build: build.clone(),
             to: from.clone(),
@@ -185,7 +180,7 @@ impl Updater {
                 let because = format!("`current` could not be moved back: {}", with_causes(&error));
                 self.tell(&Event::Notice { words: because.clone() });
                 let (fault, downtime) = (Fault::Environment { because }, self.since(began));
-                return Outcome::NothingHealthy(RolledBack { from, to, reason, fault, downtime });
+                return Outcome::NothingHealthy(RolledBack { from, to: None, reason, fault, downtime });
             }
         };
         let downtime = self.since(began);
@@ -274,6 +269,12 @@ impl Updater {
     fn since(&self, began: Duration) -> Duration {
         self.ports.clock.boottime().saturating_sub(began)
     }
+}
+
+/// Whether the effective configuration is still the one of a bootstrap.
+fn bootstrap_hangs(effective: Option<&Path>) -> bool {
+    let text = effective.and_then(|path| std::fs::read_to_string(path).ok());
+    text.is_some_and(|text| effective::does_nothing(&text))
 }
 
 /// A start on trial that came to nothing.

@@ -55,14 +55,17 @@ pub enum Entry {
         tries: u8,
         /// Whether what ran before was healthy. A candidate is not blamed where it was not.
         baseline_healthy: bool,
-        /// Why `from` is left for good, where an operator rolls back: it is quarantined when `to` is confirmed.
+        /// What is left for good, where an operator rolls back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        leaving: Option<String>,
+        leaving: Option<Leaving>,
     },
     /// The candidate proved itself.
     Confirmed {
         /// It.
         build: Build,
+        /// What is left for good with this very line, and quarantined.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        leaving: Option<Leaving>,
     },
     /// The trial failed; before `current` moves back.
     Failed {
@@ -121,6 +124,15 @@ pub enum Entry {
         /// What was wrong with it.
         reason: String,
     },
+}
+
+/// A build that an operator leaves for good, once the one that is gone back to has proved itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaving {
+    /// It.
+    pub build: Build,
+    /// Why.
+    pub reason: String,
 }
 
 /// The journal's file.

@@ -87,7 +87,7 @@ pub use event::{Check, Event};
 pub use outcome::{Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
 pub use ports::{Clock, Delivery, Observe, Offer, Progress, Restart, RestartError, Source, SourceError};
 pub use recovery::{Recovery, recover};
-pub use resume::Resumed;
+pub use resume::{Resumed, without_updating};
 pub use select::Checked;
 pub use state::{Quarantined, State};
 pub use unpack::{Names, UnpackError, unpack_one};

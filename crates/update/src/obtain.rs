@@ -89,7 +89,7 @@ impl Updater {
             bundle: delivery.bundle.as_deref(),
         };
         let evidence = self.settings.trust.judge(&subject).map_err(|error| distrusted(&error))?;
-        if let Some(standing) = self.state()?.quarantined(|build| build.archive == digest) {
+        if let Some(standing) = self.state()?.standing(|build| build.archive == digest) {
             return Err(quarantined(standing).into());
         }
         Ok((archive, digest, evidence))

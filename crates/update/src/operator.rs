@@ -6,11 +6,15 @@ use crate::{
     build::Build,
     chain::{Error, Updater},
     event::Event,
-    journal::Entry,
+    journal::{Entry, Leaving},
     outcome::{Outcome, Refusal, RefusalKind, Stage},
+    recovery::{Recovery, recover},
     stage::Staged,
     state::Quarantined,
 };
+
+/// Why an operator's rollback quarantines what it leaves.
+const ROLLED_BACK: &str = "an operator rolled back from it";
 
 impl Updater {
     /// Goes back to the previous confirmed build, or to the confirmed build of version `to`, by the same trial
@@ -19,8 +23,14 @@ impl Updater {
     /// # Errors
     /// As for [`Updater::update`]; refused where this store has confirmed no such build.
     pub async fn roll_back(&self, to: Option<&Version>) -> Result<Outcome, Error> {
-        if let Some(ill) = self.finish_what_is_open().await? {
-            return Ok(ill);
+        self.pay()?;
+        if let Recovery::Resume { to: open, from, .. } = recover(&self.journal.lines()?) {
+            // What is on trial is what the operator wants to leave.
+            let began = self.ports.clock.boottime();
+            return Ok(self.give_up(open, from, ROLLED_BACK.to_owned(), None, began).await);
+        }
+        if let Some(rolled_back) = self.finish_what_is_open().await? {
+            return Ok(rolled_back);
         }
         let state = self.state()?;
         let current = self.current_slot()?.map(|slot| Build::of(&slot)).transpose()?;
@@ -52,7 +62,7 @@ impl Updater {
             source: slot.dir().display().to_string(),
         });
         let mut validated = self.validate(Staged { slot }).await?;
-        validated.leaving = current.map(|_| "an operator rolled back from it".to_owned());
+        validated.leaving = current.map(|build| Leaving { build, reason: ROLLED_BACK.to_owned() });
         let on_trial = self.activate(validated)?;
         let outcome = self.confirm(on_trial).await;
         self.prune();
@@ -87,7 +97,7 @@ impl Updater {
     /// Refused where no build of it is quarantined.
     pub fn release(&self, version: &Version) -> Result<Vec<Build>, Error> {
         let state = self.state()?;
-        let builds = state.quarantine().iter().map(|Quarantined { build, .. }| build);
+        let builds = state.quarantined().iter().map(|Quarantined { build, .. }| build);
         let released: Vec<Build> =
             builds.clone().filter(|build| build.version.names_same(version)).cloned().collect();
         if released.is_empty() {

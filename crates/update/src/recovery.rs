@@ -6,7 +6,7 @@
 
 use crate::{
     build::Build,
-    journal::{Entry, Line},
+    journal::{Entry, Leaving, Line},
     state::State,
 };
 
@@ -25,8 +25,8 @@ pub enum Recovery {
         tries: u8,
         /// Whether what ran before the trial was healthy.
         baseline_healthy: bool,
-        /// Why the build before is left for good, if it is.
-        leaving: Option<String>,
+        /// What is left for good if the candidate is confirmed.
+        leaving: Option<Leaving>,
     },
     /// A trial is over and the way back was not gone to its end.
     GoBack {

@@ -1,6 +1,6 @@
 //! Resume: what every start does first. The pure [`recover`] decides, this carries it out.
 
-use myriarch_store::{Current, Slot};
+use myriarch_store::{Current, Slot, StoreError, Writer};
 
 use crate::{
     activate::OnTrial,
@@ -8,7 +8,7 @@ use crate::{
     chain::{Error, Updater, with_causes},
     confirm::Baseline,
     event::Event,
-    journal::Entry,
+    journal::{Entry, Journal, JournalError, Leaving},
     outcome::Outcome,
     recovery::{Recovery, last_act, recover},
     state::State,
@@ -103,9 +103,10 @@ impl Updater {
     /// # Errors
     /// Where the journal cannot be read or written.
     pub fn stopped_in_order(&self) -> Result<(), Error> {
+        self.pay()?;
         let mut given_back = last_act(&self.journal.lines()?).cloned();
         if let Some(Entry::Trial { tries, .. }) = &mut given_back {
-            *tries = tries.saturating_add(1);
+            *tries = tries.saturating_add(1).min(self.settings.tries.saturating_add(1));
         } else {
             return Ok(());
         }
@@ -125,7 +126,7 @@ impl Updater {
         from: Option<Build>,
         tries: u8,
         baseline: Baseline,
-        leaving: Option<String>,
+        leaving: Option<Leaving>,
     ) -> Outcome {
         let reason =
             format!("the trial of {} was interrupted; it starts again, {tries} tries left after", to.name());
@@ -134,7 +135,8 @@ impl Updater {
         let (way, build) = (from.clone(), to.clone());
         let surroundings = self.surroundings(&self.start_of(None).await);
         let resumed = self.intact_slot(&to).and_then(|slot| {
-            let on_trial = OnTrial { slot, build, from, leaving, baseline, surroundings };
+            let effective = self.settings.validation.effective.clone();
+            let on_trial = OnTrial { slot, build, from, leaving, baseline, surroundings, effective };
             self.put_on_trial(on_trial, tries).map_err(|error| with_causes(&error))
         });
         match resumed {
@@ -159,7 +161,7 @@ impl Updater {
             None if state.confirmed().is_empty() => return Ok(Resumed::Empty),
             None => "`current` names no slot that can be read".to_owned(),
         };
-        let intact = self.newest_intact(&state);
+        let intact = self.newest_intact(&state, |_| true);
         if intact.is_none() && self.store.current()? == Current::Absent {
             return Ok(Resumed::Empty);
         }
@@ -187,7 +189,7 @@ impl Updater {
             Err(seen) => seen,
         };
         let state = State::of(&self.journal.lines()?);
-        match self.newest_intact(&state).filter(|(build, _)| build != left) {
+        match self.newest_intact(&state, |build| build != left) {
             Some((build, slot)) => {
                 self.tell(&Event::Recovering { reason: format!("{seen}; {} takes over", build.name()) });
                 Ok(WayBack::To(Box::new((build, slot))))
@@ -196,8 +198,8 @@ impl Updater {
         }
     }
 
-    fn newest_intact(&self, state: &State) -> Option<(Build, Slot)> {
-        let mut latest_first = state.confirmed().iter().rev();
+    fn newest_intact(&self, state: &State, is_wanted: impl Fn(&Build) -> bool) -> Option<(Build, Slot)> {
+        let mut latest_first = state.confirmed().iter().rev().filter(|build| is_wanted(build));
         latest_first.find_map(|build| Some((build.clone(), self.intact_slot(build).ok()?)))
     }
 
@@ -206,6 +208,41 @@ impl Updater {
         let slot = self.slot_of(build).map_err(|error| with_causes(&error))?;
         slot.check().map_err(|damage| with_causes(&damage))?;
         Ok(slot)
+    }
+}
+
+/// What to start where nothing can be updated, for want of a usable configuration: what `current` names if it is
+/// intact and not on trial, else the latest confirmed build that is intact. `current` names it afterwards.
+///
+/// # Errors
+/// Where `current` cannot be moved.
+pub fn without_updating(store: &Writer) -> Result<Option<Slot>, StoreError> {
+    let lines = match Journal::at(store.journal_path()).lines() {
+        Ok(lines) | Err(JournalError::Unreadable { readable: lines, .. }) => lines,
+        Err(_) => vec![],
+    };
+    let on_trial = match recover(&lines) {
+        Recovery::Nothing => None,
+        Recovery::Resume { to: build, .. } | Recovery::GoBack { from: build, .. } => build.slot().ok(),
+    };
+    let current = match store.current()? {
+        Current::Slot(name) => store.slot(&name).ok().filter(|slot| slot.check().is_ok()),
+        Current::Absent | Current::Foreign { .. } => None,
+    };
+    if let Some(slot) = current.as_ref().filter(|slot| Some(slot.name()) != on_trial.as_ref()) {
+        return Ok(Some(slot.clone()));
+    }
+    let state = State::of(&lines);
+    let names = state.confirmed().iter().rev().filter_map(|build| build.slot().ok());
+    let mut others =
+        names.filter(|name| Some(name) != on_trial.as_ref()).filter_map(|name| store.slot(&name).ok());
+    match others.find(|slot| slot.check().is_ok()) {
+        Some(slot) => {
+            store.point(&slot)?;
+            Ok(Some(slot))
+        }
+        // Verified, and all there is.
+        None => Ok(current),
     }
 }
 

@@ -106,7 +106,7 @@ impl Updater {
 /// The quarantine that stands against an offer. Where the source does not tell the archive's digest, the
 /// version's name has to do: a release published again needs its digest told, or a release from quarantine.
 fn against<'a>(state: &'a State, offer: &Offer) -> Option<&'a Quarantined> {
-    state.quarantined(|build| {
+    state.standing(|build| {
         build.version.names_same(&offer.version)
             && offer.claimed.is_none_or(|claimed| claimed == build.archive)
     })

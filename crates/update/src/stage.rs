@@ -56,7 +56,7 @@ impl Updater {
         // The slot is durable: the download has served, and a leftover would only take space.
         let _ = std::fs::remove_file(&verified.path);
         let binary = slot.manifest().binary;
-        if let Some(standing) = self.state()?.quarantined(|build| build.binary == binary) {
+        if let Some(standing) = self.state()?.standing(|build| build.binary == binary) {
             return Err(quarantined(standing).into());
         }
         self.tell(&Event::Staged { slot: slot.name().to_string() });

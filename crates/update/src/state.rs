@@ -4,7 +4,7 @@ use myriarch_policy::Version;
 
 use crate::{
     build::Build,
-    journal::{Entry, Line},
+    journal::{Entry, Leaving, Line},
     outcome::Fault,
 };
 
@@ -33,17 +33,17 @@ impl State {
         let mut state = Self::default();
         for Line { at, entry, .. } in lines {
             match entry {
-                Entry::Confirmed { build } => {
+                Entry::Confirmed { build, leaving } => {
                     state.confirmed.retain(|known| known != build);
                     state.confirmed.push(build.clone());
+                    if let Some(Leaving { build, reason }) = leaving {
+                        state.quarantine(build, reason, *at);
+                    }
                 }
                 // Both lines say it, so that no single damaged one loses it.
                 Entry::Quarantined { build, reason }
                 | Entry::RolledBack { from: build, reason, fault: Fault::Version, .. } => {
-                    state.confirmed.retain(|known| known != build);
-                    state.quarantine.retain(|known| known.build != *build);
-                    let (build, reason) = (build.clone(), reason.clone());
-                    state.quarantine.push(Quarantined { build, reason, since: *at });
+                    state.quarantine(build, reason, *at);
                 }
                 Entry::Released { version } => {
                     state.quarantine.retain(|known| !known.build.version.names_same(version));
@@ -60,13 +60,19 @@ impl State {
         state
     }
 
+    fn quarantine(&mut self, build: &Build, reason: &str, since: jiff::Timestamp) {
+        self.confirmed.retain(|known| known != build);
+        self.quarantine.retain(|known| known.build != *build);
+        self.quarantine.push(Quarantined { build: build.clone(), reason: reason.to_owned(), since });
+    }
+
     /// Confirmed builds that are not quarantined, the latest confirmed last.
     pub fn confirmed(&self) -> &[Build] {
         &self.confirmed
     }
 
     /// What is quarantined, the latest last.
-    pub fn quarantine(&self) -> &[Quarantined] {
+    pub fn quarantined(&self) -> &[Quarantined] {
         &self.quarantine
     }
 
@@ -76,7 +82,7 @@ impl State {
     }
 
     /// The quarantine that stands against these bytes, whether archive or program.
-    pub fn quarantined(&self, is: impl Fn(&Build) -> bool) -> Option<&Quarantined> {
+    pub fn standing(&self, is: impl Fn(&Build) -> bool) -> Option<&Quarantined> {
         self.quarantine.iter().find(|known| is(&known.build))
     }
 }

@@ -14,8 +14,9 @@ use myriarch_store::Slot;
 use crate::{
     chain::{Error, Updater, with_causes},
     confirm::Baseline,
-    effective::{Copy, Taken},
+    effective::{Copy, Taken, does_nothing},
     event::{Check, Event},
+    journal::Leaving,
     outcome::{Refusal, RefusalKind, Stage},
     stage::Staged,
     start::{Start, shown},
@@ -29,8 +30,10 @@ pub(crate) struct Validated {
     pub(crate) baseline: Baseline,
     /// As they were while the program before still ran.
     pub(crate) surroundings: Surroundings,
-    /// Why what runs now is left for good, where an operator rolls back.
-    pub(crate) leaving: Option<String>,
+    /// What is left for good, where an operator rolls back.
+    pub(crate) leaving: Option<Leaving>,
+    /// The file of the effective configuration, where it is known.
+    pub(crate) effective: Option<PathBuf>,
 }
 
 /// What a question may print before the rest is dropped, in bytes.
@@ -50,8 +53,10 @@ impl Updater {
         }
         self.check_version(&slot, &start).await?;
         self.check_components(&slot, &start).await?;
-        self.check_configuration(&slot, &start).await?;
-        Ok(Validated { slot, baseline, surroundings, leaving: None })
+        self.check_configuration(&slot, &start, &baseline).await?;
+        let effective =
+            self.settings.validation.effective.clone().or_else(|| self.live_configuration(&start));
+        Ok(Validated { slot, baseline, surroundings, leaving: None, effective })
     }
 
     pub(crate) fn surroundings(&self, start: &Start) -> Surroundings {
@@ -126,9 +131,14 @@ impl Updater {
         Ok(())
     }
 
-    async fn check_configuration(&self, slot: &Slot, start: &Start) -> Result<(), Refusal> {
+    async fn check_configuration(
+        &self,
+        slot: &Slot,
+        start: &Start,
+        baseline: &Baseline,
+    ) -> Result<(), Refusal> {
         let mut arguments: Vec<OsString> = vec!["validate".into()];
-        arguments.extend(self.configuration_arguments(start)?);
+        arguments.extend(self.configuration_arguments(start, baseline)?);
         let output = self.ask(slot, start, arguments.clone()).await?;
         if !output.status.success() {
             return Err(refused(
@@ -145,41 +155,44 @@ impl Updater {
     }
 
     /// The running program's own arguments, the one configuration file replaced by the copy taken while all was
-    /// well. Only where there is none yet, the file is copied as it is now.
-    fn configuration_arguments(&self, start: &Start) -> Result<Vec<OsString>, Refusal> {
+    /// well. Where nothing runs the configuration tells them; where it does not, the copy of better times.
+    fn configuration_arguments(&self, start: &Start, baseline: &Baseline) -> Result<Vec<OsString>, Refusal> {
         let copy = Copy::in_store(self.store.root());
-        if let Some(path) = copy.path() {
-            return Ok(start.arguments_with(path));
-        }
         let unknown = |reason: String, hint: &str| Refusal {
             stage: Stage::Validate,
             kind: RefusalKind::Environment,
             reason,
             hint: hint.to_owned(),
         };
-        match self.live_configuration(start) {
-            None if start.arguments.is_empty() => Err(unknown(
-                "expected a running program or validate.configuration to tell which configuration to validate, found neither"
-                    .to_owned(),
-                "set validate.configuration to the program's configuration file",
+        let Some(live) = self.live_configuration(start) else {
+            return match copy.path() {
+                _ if !start.arguments.is_empty() => Ok(start.arguments.clone()),
+                Some(path) => Ok(start.arguments_with(path)),
+                None => Err(unknown(
+                    "expected a running program or validate.configuration to tell which configuration to validate, found neither"
+                        .to_owned(),
+                    "set validate.configuration to the program's configuration file",
+                )),
+            };
+        };
+        if let Some(path) = copy.path() {
+            return Ok(start.arguments_with(path));
+        }
+        match std::fs::read_to_string(&live) {
+            Ok(text) if does_nothing(&text) => Err(unknown(
+                format!(
+                    "{}: expected the effective configuration, found one without pipelines, as a supervisor writes while it bootstraps",
+                    live.display()
+                ),
+                "wait until the collector is healthy and try again",
             )),
-            None => Ok(start.arguments.clone()),
-            Some(live) => match copy.take(&live, start.credentials.as_ref()) {
-                Ok(Taken::Copied) => {
-                    Ok(copy.path().map_or_else(|| start.arguments.clone(), |path| start.arguments_with(path)))
-                }
-                Ok(Taken::DoesNothing) => Err(unknown(
-                    format!(
-                        "{}: expected the effective configuration, found one without pipelines, as a supervisor writes while it bootstraps",
-                        live.display()
-                    ),
-                    "wait until the collector is healthy and try again",
-                )),
-                Err(error) => Err(unknown(
-                    format!("effective configuration {}: {error}", live.display()),
-                    "set validate.effective to the file that the supervisor writes",
-                )),
+            // Healthy, and yet no copy could be taken: the reason matters.
+            Ok(_) if baseline.is_healthy() => match copy.take(&live, start.credentials.as_ref()) {
+                Err(error) => Err(unreadable(&live, &error)),
+                Ok(_) => Ok(start.arguments.clone()),
             },
+            Ok(_) => Ok(start.arguments.clone()),
+            Err(error) => Err(unreadable(&live, &error)),
         }
     }
 
@@ -234,6 +247,15 @@ fn listed_components(text: &str) -> Result<Vec<(String, String)>, String> {
         }
     }
     Ok(listed)
+}
+
+fn unreadable(live: &Path, error: &std::io::Error) -> Refusal {
+    Refusal {
+        stage: Stage::Validate,
+        kind: RefusalKind::Environment,
+        reason: format!("effective configuration {}: {error}", live.display()),
+        hint: "set validate.effective to the file that the supervisor writes".to_owned(),
+    }
 }
 
 fn refused(reason: String, hint: &str) -> Refusal {

@@ -14,7 +14,10 @@ fn journal(dir: &tempfile::TempDir) -> Journal {
 
 fn confirmed(n: u8) -> Entry {
     let version = format!("0.{n}.0").parse().unwrap();
-    Entry::Confirmed { build: Build { version, binary: [n; 32].into(), archive: [n; 32].into() } }
+    Entry::Confirmed {
+        leaving: None,
+        build: Build { version, binary: [n; 32].into(), archive: [n; 32].into() },
+    }
 }
 
 fn record(journal: &Journal, n: u8) {

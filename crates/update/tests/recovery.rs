@@ -3,7 +3,7 @@
 
 use myriarch_update::{
     Build, Fault, Recovery, State,
-    journal::{Entry, Line},
+    journal::{Entry, Leaving, Line},
     recover,
 };
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn trial(to: u8, from: Option<u8>, tries: u8) -> Entry {
 }
 
 fn confirmed(n: u8) -> Entry {
-    Entry::Confirmed { build: build(n) }
+    Entry::Confirmed { build: build(n), leaving: None }
 }
 
 #[test]
@@ -83,6 +83,41 @@ fn operators_lines_do_not_end_a_trial() {
     let pinned = Entry::Pinned { version: build(1).version };
     let journal = lines([confirmed(1), trial(2, Some(1), 1), pinned, Entry::Unpinned]);
     assert!(matches!(recover(&journal), Recovery::Resume { tries: 0, .. }));
+}
+
+#[test]
+fn a_rollback_quarantines_what_it_left_with_the_line_that_confirms() {
+    let leaving = Leaving { build: build(2), reason: "an operator rolled back from it".into() };
+    let back = Entry::Confirmed { build: build(1), leaving: Some(leaving.clone()) };
+    let on_trial = Entry::Trial {
+        to: build(1),
+        from: Some(build(2)),
+        tries: 1,
+        baseline_healthy: true,
+        leaving: Some(leaving.clone()),
+    };
+    let before = lines([confirmed(0), confirmed(1), confirmed(2), on_trial.clone()]);
+    let Recovery::Resume { from, leaving: carried, .. } = recover(&before) else {
+        panic!("expected a resume")
+    };
+    assert_eq!((from, carried), (Some(build(2)), Some(leaving)), "what is left stays what it was");
+    let state = State::of(&lines([confirmed(0), confirmed(1), confirmed(2), on_trial, back]));
+    assert_eq!(state.confirmed(), [build(0), build(1)]);
+    assert_eq!(state.quarantined().len(), 1);
+    assert_eq!(state.quarantined()[0].build, build(2));
+}
+
+#[test]
+fn a_quarantine_outlives_the_loss_of_its_own_line() {
+    let rolled_back = Entry::RolledBack {
+        from: build(2),
+        to: Some(build(1)),
+        reason: "ill".into(),
+        fault: Fault::Version,
+        healthy: true,
+    };
+    let state = State::of(&lines([confirmed(1), trial(2, Some(1), 2), rolled_back]));
+    assert!(state.standing(|build| build.binary == [2; 32].into()).is_some());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, future::pending, path::Path, time::Duration};
 
 use async_trait::async_trait;
-use myriarch_probe::exec::{Environment, Exec};
+use myriarch_probe::exec::{Environment, Exec, ExecError};
 use myriarch_update::{Restart, RestartError};
 
 /// A command that restarts the program, and one that stops it.
@@ -36,10 +36,14 @@ impl CommandRestart {
             deadline: self.timeout,
             output_limit: 16 * 1024,
         };
-        let output = exec
-            .run()
-            .await
-            .map_err(|error| RestartError::Surroundings { reason: format!("`{shown}`: {error}") })?;
+        let output = exec.run().await.map_err(|error| {
+            let reason = format!("`{shown}`: {error}");
+            match error {
+                // It waited for the program, which did not come up.
+                ExecError::Deadline { .. } => RestartError::Program { reason },
+                _ => RestartError::Surroundings { reason },
+            }
+        })?;
         if output.status.success() {
             return Ok(());
         }
