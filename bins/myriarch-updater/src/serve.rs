@@ -188,8 +188,13 @@ async fn bring_up(service: &Service, updater: &Updater) -> bool {
                     false
                 }
                 Ok(outcome) => is_installed(&outcome),
+                // Why was told as an event; what to do was not.
+                Err(myriarch_update::Error::Refused(refusal)) => {
+                    service.say(format!("nothing is installed; hint: {}", refusal.hint));
+                    false
+                }
                 Err(error) => {
-                    service.say(format!("nothing is installed: {error}"));
+                    service.say(format!("nothing is installed: {}", with_causes(&error)));
                     false
                 }
             }
