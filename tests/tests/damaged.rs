@@ -222,3 +222,14 @@ fn where_nothing_intact_is_left_nothing_runs_until_the_source_brings_it_anew() {
     assert!(!machine.path().join("executed").exists());
     assert!(machine.log().contains("nothing intact is left"), "{}", machine.log());
 }
+
+#[test]
+fn where_a_directory_stands_in_the_place_of_current_the_last_confirmed_build_runs() {
+    let machine = after_damage_to_the_store(|machine| {
+        let current = machine.store().join("current");
+        fs::remove_file(&current).unwrap();
+        fs::create_dir_all(current.join("bin")).unwrap();
+    });
+    assert_eq!(machine.assert_well(), "2.0.0");
+    assert!(machine.store().join("current.set-aside-0").is_dir(), "nothing is lost");
+}

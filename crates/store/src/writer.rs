@@ -106,6 +106,7 @@ impl Writer {
         remove_if_there(&next)?;
         symlink(current::target(slot.name()), &next).at("make the link", &next)?;
         let link = self.root().join(LINK);
+        self.set_aside_what_is_no_link(&link)?;
         std::fs::rename(&next, &link).at("replace", &link)?;
         sync_dir(self.root()).at("sync", self.root())
     }
@@ -116,8 +117,22 @@ impl Writer {
     /// # Errors
     /// When the disk says no; that there is no link is none.
     pub fn clear(&self) -> Result<(), StoreError> {
+        self.set_aside_what_is_no_link(&self.root().join(LINK))?;
         remove_if_there(&self.root().join(LINK))?;
         sync_dir(self.root()).at("sync", self.root())
+    }
+
+    /// A directory cannot be replaced by a link, and a file would be lost by it: whatever stands where the link
+    /// belongs keeps its bytes under another name.
+    fn set_aside_what_is_no_link(&self, link: &Path) -> Result<(), StoreError> {
+        let is_link = |found: std::fs::Metadata| found.file_type().is_symlink();
+        if std::fs::symlink_metadata(link).map_or(true, is_link) {
+            return Ok(());
+        }
+        let free = (0..u16::MAX).map(|n| self.root().join(format!("{LINK}.set-aside-{n}")));
+        let free = free.into_iter().find(|path| std::fs::symlink_metadata(path).is_err());
+        let aside = free.unwrap_or_else(|| self.root().join(format!("{LINK}.set-aside")));
+        std::fs::rename(link, &aside).at("set aside", link)
     }
 
     /// The intact slot of exactly this build, if there is one; a damaged one is moved out of the way.
