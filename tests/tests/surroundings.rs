@@ -73,3 +73,18 @@ fn a_candidate_has_the_user_and_all_groups_of_the_running_program() {
     let output = update_to(&mut machine, Validate::NeedsUser { uid: 65534, gid: 65533, group: 4242 });
     assert_eq!(output.status.code(), Some(0), "{}", words(&output));
 }
+
+#[test]
+fn a_candidate_without_the_opamp_extension_is_refused_under_a_supervisor_whatever_is_configured() {
+    let mut machine = Machine::new(Programs::stand_ins(), Plan::default());
+    let supervisor = machine.path().join("opampsupervisor");
+    fs::copy(machine.programs().supervisor(), &supervisor).unwrap();
+    edit(&machine, &machine.programs().supervisor().display().to_string(), &supervisor.display().to_string());
+    edit(&machine, "components = { extensions = [\"opamp\"] }", "components = { extensions = [] }");
+    machine.start_with("1.0.0", &StandIn::version("1.0.0").build());
+    machine.offer_program("1.1.0", &StandIn::version("1.1.0").extensions(&["health_check"]).build());
+    let output = machine.verb(&["update"]);
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+    assert!(words(&output).contains("expected \"opamp\" among extensions"), "{}", words(&output));
+    assert_eq!(machine.running_version().as_deref(), Some("1.0.0"));
+}

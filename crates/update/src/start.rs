@@ -5,6 +5,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -18,6 +19,9 @@ use crate::{
     chain::{AtRest, Updater},
     effective,
 };
+
+/// The supervisor's name as the kernel tells it, which is at most 15 bytes.
+const SUPERVISOR: &str = "opampsupervisor";
 
 /// Arguments and surroundings of the program.
 #[derive(Debug, Clone)]
@@ -82,6 +86,15 @@ fn at_rest(told: &AtRest) -> Start {
 }
 
 impl Start {
+    /// Whether an OpAMP Supervisor started it, by the name of its parent.
+    pub(crate) fn is_supervised(&self) -> bool {
+        let status = self.pid.and_then(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok());
+        let parent =
+            status.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("PPid:")));
+        let name = parent.and_then(|pid| fs::read_to_string(format!("/proc/{}/comm", pid.trim())).ok());
+        name.is_some_and(|name| name.trim_end() == SUPERVISOR)
+    }
+
     /// The one configuration file named by the arguments, absolute.
     pub(crate) fn configuration(&self) -> Option<PathBuf> {
         let named = effective::named_by(&self.arguments)?;

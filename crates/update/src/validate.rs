@@ -36,6 +36,9 @@ pub(crate) struct Validated {
     pub(crate) effective: Option<PathBuf>,
 }
 
+/// The extension by which a collector answers its supervisor.
+const OPAMP: &str = "opamp";
+
 /// What a question may print before the rest is dropped, in bytes.
 const OUTPUT_LIMIT: usize = 1024 * 1024;
 
@@ -97,7 +100,14 @@ impl Updater {
     }
 
     async fn check_components(&self, slot: &Slot, start: &Start) -> Result<(), Refusal> {
-        let required = &self.settings.validation.components;
+        let mut required = self.settings.validation.components.clone();
+        // Whatever the configuration says: without it a supervisor's bootstrap comes to nothing.
+        if start.is_supervised() {
+            let extensions = required.entry("extensions".to_owned()).or_default();
+            if !extensions.iter().any(|name| name == OPAMP) {
+                extensions.push(OPAMP.to_owned());
+            }
+        }
         if required.values().all(Vec::is_empty) {
             return Ok(());
         }
