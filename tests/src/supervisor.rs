@@ -16,6 +16,9 @@ use crate::built::stand_in as program;
 /// The environment variable that holds the knobs.
 pub const KNOBS: &str = "STAND_IN_SUPERVISOR";
 
+/// A file of this name in the storage directory makes the next start's bootstrap hang, and is removed by it.
+pub const HANG_ONCE: &str = "hang-once";
+
 /// The compiled stand-in supervisor.
 ///
 /// # Panics

@@ -110,7 +110,9 @@ impl Config {
             restart_after: ms("restart_ms", 5000),
             kill_after: ms("kill_ms", 10_000),
             sigterm_stops: knob("sigterm") == Some("stops"),
-            bootstrap_hangs: matches!(knob("bootstrap"), Some("hangs" | "deaf")),
+            bootstrap_hangs: matches!(knob("bootstrap"), Some("hangs" | "deaf"))
+                || fs::remove_file(PathBuf::from(string(&tree["storage"]["directory"])).join("hang-once"))
+                    .is_ok(),
             bootstrap_deaf: knob("bootstrap") == Some("deaf"),
             executable,
         }
