@@ -56,8 +56,9 @@ async fn the_recorded_child_gets_the_signal_and_ends_with_all_that_came_from_it(
     let dir = tempfile::tempdir().unwrap();
     let (path, at) = (dir.path().join("child"), dir.path().display());
     let left = Left::sh(&format!(
-        "setsid sh -c 'echo $$ > {at}/apart; exec sleep 60' & sleep 61 & echo $! > {at}/in; \
-         trap 'echo caught > {at}/caught; exit 0' INT; while :; do sleep 0.01; done"
+        "trap 'echo caught > {at}/caught; exit 0' INT; \
+         setsid sh -c 'echo $$ > {at}/apart; exec sleep 60' & sleep 61 & echo $! > {at}/in; \
+         while :; do sleep 0.01; done"
     ));
     let (apart, within) = (pid_in(&dir.path().join("apart")), pid_in(&dir.path().join("in")));
     let child = left.process();
