@@ -43,8 +43,10 @@ fn written(dir: &Path, count: usize) -> Vec<Process> {
 
 #[tokio::test]
 async fn a_child_that_stops_in_time_is_not_killed() {
-    let child = spawn("trap 'exit 3' INT; while :; do sleep 0.01; done");
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().display();
+    let child = spawn(&format!("trap 'exit 3' INT; echo $$ > {at}/a; while :; do sleep 0.01; done"));
+    written(dir.path(), 1);
     let stopped = child.stop(&within(10_000)).await;
     assert_eq!(stopped.end, End::InTime);
     assert_eq!(stopped.status.unwrap().code(), Some(3));
@@ -72,7 +74,7 @@ async fn what_left_the_group_is_gone_before_stop_returns() {
     let at = dir.path().display();
     // One in a session of its own, with a child of its own; the leader obeys the signal and leaves both.
     let child = spawn(&format!(
-        "setsid sh -c 'echo $$ > {at}/a; sleep 60 & echo $! > {at}/b; wait' & trap 'exit 0' INT; while :; do sleep 0.01; done"
+        "trap 'exit 0' INT; setsid sh -c 'echo $$ > {at}/a; sleep 60 & echo $! > {at}/b; wait' & while :; do sleep 0.01; done"
     ));
     let processes = written(dir.path(), 2);
     let stopped = child.stop(&within(10_000)).await;
