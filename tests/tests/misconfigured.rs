@@ -57,11 +57,16 @@ fn a_build_on_trial_is_not_what_runs_where_nothing_can_be_updated() {
     machine.offer_program("2.0.0", &ill.build());
     let mut update = machine.command(&["update"]);
     let mut update = update.stderr(std::process::Stdio::null()).spawn().unwrap();
-    machine.wait(SOON, "the trial", |machine| machine.current_version().as_deref() == Some("2.0.0"));
+    machine.wait(SOON, "the trial", |machine| {
+        !machine.collectors_of("2.0.0").is_empty() && machine.current_version().as_deref() == Some("2.0.0")
+    });
     machine.kill_updater();
     update.wait().unwrap();
     fs::remove_file(machine.path().join("trusted_root.json")).unwrap();
     machine.spawn();
-    machine.wait(SOON, "the program to run", |machine| machine.running_version().as_deref() == Some("1.0.0"));
+    machine.wait(SOON, "the program to run", |machine| {
+        let told = machine.log().contains("nothing can be updated");
+        told && machine.running_version().as_deref() == Some("1.0.0")
+    });
     assert_eq!(machine.stop(), Some(2));
 }
