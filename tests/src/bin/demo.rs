@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         (Programs::real(&real, "0.149.0"), collectors)
     } else {
         println!(
-            "This demo runs STAND-INS for collector and supervisor: the real programs were not built, for Go is not here."
+            "This demo runs STAND-INS for collector and supervisor; the real ones are built where Go is."
         );
         let rejects = Validate::RejectsContaining("debug".to_owned());
         let collectors = Collectors {
