@@ -548,7 +548,8 @@ fn with_a_service_manager_a_rollback_leaves_what_is_on_trial_and_only_that() {
         offer(&mut machine, version);
         verb(&machine, &["update"], 0);
     }
-    let slow = StandIn::version("2.0.0").health(Health::ReadyAfter { ms: 60_000 });
+    // It would be confirmed if the trial were taken up again.
+    let slow = StandIn::version("2.0.0").health(Health::ReadyAfter { ms: 1500 });
     machine.offer_program("2.0.0", &slow.build());
     let mut update = machine.command(&["update"]);
     let mut update = update.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
