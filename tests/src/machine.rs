@@ -528,6 +528,11 @@ fn processes() -> impl Iterator<Item = (u32, PathBuf)> {
     })
 }
 
+/// All that a verb printed: its data, then its words.
+pub fn words(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
 /// Sends a signal to one process.
 pub fn signal(name: &str, pid: u32) {
     let _ = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).stderr(Stdio::null()).status();

@@ -18,7 +18,7 @@ use std::{
 
 use myriarch_tests::{
     collector::{Health, StandIn},
-    machine::{Machine, Plan, Supervised},
+    machine::{Machine, Plan, Supervised, words},
     programs::Programs,
     shared,
     supervisor::{KNOBS, Knobs},
@@ -64,10 +64,6 @@ fn updates(machine: &Machine) {
     let output = machine.verb(&["update"]);
     assert_eq!(output.status.code(), Some(0), "{}\n--- run\n{}", words(&output), machine.log());
     assert_eq!(machine.running_version().as_deref(), Some(NEW));
-}
-
-fn words(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// Another program that wants a port, takes it as soon as it is free, and answers that all is well.

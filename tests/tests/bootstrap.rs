@@ -1,20 +1,16 @@
 //! A supervisor's bootstrap that hangs is no verdict on the build that it was to start.
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by panicking")]
 
-use std::{fs, process::Output, process::Stdio, time::Duration};
+use std::{fs, process::Stdio, time::Duration};
 
 use myriarch_tests::{
     collector::{Health, StandIn},
-    machine::{Machine, Plan},
+    machine::{Machine, Plan, words},
     programs::Programs,
     supervisor::HANG_ONCE,
 };
 
 const SOON: Duration = Duration::from_secs(30);
-
-fn words(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
 
 fn machine() -> Machine {
     Machine::new(Programs::stand_ins(), Plan { settle: Duration::from_secs(3), ..Plan::default() })

@@ -6,13 +6,12 @@ use std::{
     io::Write as _,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
-    process::Output,
     time::Duration,
 };
 
 use myriarch_tests::{
     collector::{End, StandIn},
-    machine::{DISTRIBUTION, Machine, Plan, Supervised},
+    machine::{DISTRIBUTION, Machine, Plan, Supervised, words},
     programs::Programs,
 };
 
@@ -30,10 +29,6 @@ fn machine_with(candidate: &StandIn) -> Machine {
 
 fn good() -> StandIn {
     StandIn::version("2.0.0")
-}
-
-fn words(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// The program's file of the slot that `current` names.

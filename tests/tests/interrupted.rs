@@ -3,13 +3,13 @@
 
 use std::{
     fs,
-    process::{Child, Output, Stdio},
+    process::{Child, Stdio},
     time::{Duration, Instant},
 };
 
 use myriarch_tests::{
     collector::{End, Health, StandIn},
-    machine::{DISTRIBUTION, Machine, Plan, Supervised},
+    machine::{DISTRIBUTION, Machine, Plan, Supervised, words},
     programs::Programs,
     server::Lie,
 };
@@ -73,10 +73,6 @@ fn wait_running(machine: &Machine, version: &str) {
 
 fn tries(machine: &Machine) -> Vec<u64> {
     machine.entries().iter().filter_map(|entry| entry["tries"].as_u64()).collect()
-}
-
-fn words(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 fn archive(version: &str) -> String {

@@ -1,17 +1,13 @@
 //! An update, a verification and a rollback where there is no network at all.
 
-use std::{process::Output, time::Duration};
+use std::time::Duration;
 
 use myriarch_tests::{
     collector::StandIn,
-    machine::{DISTRIBUTION, Machine, Plan},
+    machine::{DISTRIBUTION, Machine, Plan, words},
     programs::Programs,
     shared,
 };
-
-fn words(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
 
 #[test]
 fn without_any_network_updates_are_verified_confirmed_and_rolled_back() {

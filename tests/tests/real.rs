@@ -4,7 +4,7 @@
 use std::{fs, time::Duration};
 
 use myriarch_tests::{
-    machine::{Machine, Plan},
+    machine::{Machine, Plan, words},
     programs::{Programs, Real, real},
 };
 
@@ -21,10 +21,6 @@ fn programs(supervisor: &str) -> Option<(Real, Machine)> {
     };
     let machine = Machine::new(Programs::real(&real, supervisor), plan());
     Some((real, machine))
-}
-
-fn words(output: &std::process::Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 #[test]

@@ -4,16 +4,12 @@ use std::time::Duration;
 
 use myriarch_tests::{
     collector::StandIn,
-    machine::{DISTRIBUTION, Machine, Plan},
+    machine::{DISTRIBUTION, Machine, Plan, words},
     programs::Programs,
 };
 
 fn machine() -> Machine {
     Machine::new(Programs::stand_ins(), Plan::default())
-}
-
-fn words(output: &std::process::Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 #[test]

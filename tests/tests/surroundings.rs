@@ -10,14 +10,10 @@ use std::{
 
 use myriarch_tests::{
     collector::{StandIn, Validate},
-    machine::{Machine, Plan, Supervised},
+    machine::{Machine, Plan, Supervised, words},
     programs::Programs,
     shared,
 };
-
-fn words(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
 
 fn edit(machine: &Machine, from: &str, to: &str) {
     let text = fs::read_to_string(machine.configuration()).unwrap();

@@ -2,11 +2,11 @@
 //! again, and exactly that build is quarantined.
 #![expect(clippy::expect_used, reason = "a test says what it expects by panicking")]
 
-use std::{fs, process::Output, time::Duration};
+use std::{fs, time::Duration};
 
 use myriarch_tests::{
     collector::{End, Health, Signals, StandIn},
-    machine::{Machine, Plan, Supervised},
+    machine::{Machine, Plan, Supervised, words},
     programs::Programs,
     supervisor::{KNOBS, Knobs},
 };
@@ -58,10 +58,6 @@ fn is_left_and_stays_left(machine: &mut Machine, bad: &StandIn, reason: &str) {
     assert_eq!(by_itself.status.code(), Some(0), "nothing to do: {}", words(&by_itself));
     assert_eq!(machine.processes(), running, "nothing was touched");
     assert_eq!(machine.journal(), journal);
-}
-
-fn words(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 fn quarantined(machine: &Machine) -> Vec<String> {
