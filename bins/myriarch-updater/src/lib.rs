@@ -71,8 +71,8 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
             match serve::run(config, events).await {
                 Ok(code) => code,
                 Err(ServeError::Compose(error)) => finish(line, &composing(&error)),
-                Err(error) => {
-                    let hint = "check the owner and permissions of run.directory".to_owned();
+                Err(error @ ServeError::Process(_)) => {
+                    let hint = "see which limit or sandbox of the service manager forbids it".to_owned();
                     finish(line, &Ending::failed(ExitCode::Failed, &error, Some(hint)))
                 }
             }

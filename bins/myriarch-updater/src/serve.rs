@@ -10,7 +10,7 @@ use myriarch_cli::{
     Config, ExitCode,
     config::{CheckInterval, Restart as RestartKind},
 };
-use myriarch_store::{Current, Slot, Store, Writer, running};
+use myriarch_store::{Store, Writer, running};
 use myriarch_supervise::{become_subreaper, leftover, orphans::Reaper};
 use myriarch_update::{Event, Observe, Outcome, Request, Restart, Resumed, Updater, without_updating};
 use tokio::{
@@ -65,7 +65,8 @@ impl Service {
 
     /// Whether the program that `current` names runs already.
     fn runs(&self) -> bool {
-        let file = current(&self.store).and_then(|slot| slot.file_id().ok());
+        let current = self.store.current_slot().ok().flatten();
+        let file = current.and_then(|slot| slot.file_id().ok());
         file.is_some_and(|file| running::processes_running(file).is_ok_and(|pids| !pids.is_empty()))
     }
 
@@ -132,14 +133,6 @@ async fn keep_running(config: &Config, store: &Writer, restart: &dyn Restart, si
         let _ = restart.restart(&store.program(&config.program.binary)).await;
         signals.stop().await;
         let _ = restart.stop().await;
-    }
-}
-
-/// The slot that `current` names, if it can be read.
-fn current(store: &Store) -> Option<Slot> {
-    match store.current() {
-        Ok(Current::Slot(name)) => store.slot(&name).ok(),
-        _ => None,
     }
 }
 

@@ -22,7 +22,18 @@ pub(crate) fn document(config: &Config, store: &Store) -> StatusDocument {
     };
     let state = State::of(&lines);
     let slots = store.slots().unwrap_or_default();
-    let intact: Vec<&Slot> = slots.iter().filter_map(|(_, slot)| slot.as_ref().ok()).collect();
+    let readable: Vec<&Slot> = slots.iter().filter_map(|(_, slot)| slot.as_ref().ok()).collect();
+    // Hashing a program is what costs here: each is hashed once.
+    let states: Vec<SlotState> = slots
+        .iter()
+        .map(|(name, slot)| SlotState {
+            slot: name.to_string(),
+            integrity: match slot {
+                Ok(slot) => integrity(slot),
+                Err(error) => Integrity::Damaged { reason: crate::words::with_causes(error) },
+            },
+        })
+        .collect();
     let at = |build: &Build| {
         let confirmed =
             |line: &&Line| matches!(&line.entry, Entry::Confirmed { build: known, .. } if known == build);
@@ -32,8 +43,8 @@ pub(crate) fn document(config: &Config, store: &Store) -> StatusDocument {
         schema: STATUS_SCHEMA,
         service: config.service.clone(),
         store: store.root().to_path_buf(),
-        current: current(store),
-        running: intact.iter().filter_map(|slot| running_from(slot)).collect(),
+        current: current(store, &states),
+        running: readable.iter().filter_map(|slot| running_from(slot)).collect(),
         updater: store.holder().ok().flatten().map(|holder| Updater { pid: holder.pid, since: holder.since }),
         trial: match recover(&lines) {
             Recovery::Resume { to, from, .. } => {
@@ -70,16 +81,7 @@ pub(crate) fn document(config: &Config, store: &Store) -> StatusDocument {
                 since: known.since.to_string(),
             })
             .collect(),
-        slots: slots
-            .iter()
-            .map(|(name, slot)| SlotState {
-                slot: name.to_string(),
-                integrity: match slot {
-                    Ok(slot) => integrity(slot),
-                    Err(error) => Integrity::Damaged { reason: crate::words::with_causes(error) },
-                },
-            })
-            .collect(),
+        slots: states,
     }
 }
 
@@ -97,7 +99,7 @@ pub(crate) fn history(store: &Store) -> Result<HistoryDocument, JournalError> {
     Ok(HistoryDocument::new(told.collect()))
 }
 
-fn current(store: &Store) -> Current {
+fn current(store: &Store, states: &[SlotState]) -> Current {
     use myriarch_store::Current as Link;
     match store.current() {
         Ok(Link::Absent) => Current::Absent,
@@ -108,7 +110,10 @@ fn current(store: &Store) -> Current {
                     slot: name.to_string(),
                     version,
                     binary: slot.manifest().binary,
-                    integrity: integrity(&slot),
+                    integrity: states
+                        .iter()
+                        .find(|state| state.slot == name.as_str())
+                        .map_or_else(|| integrity(&slot), |state| state.integrity.clone()),
                 },
                 Err(_) => Current::Foreign { target: slot.dir().to_path_buf() },
             },

@@ -104,6 +104,17 @@ impl Store {
         Current::read(&self.root)
     }
 
+    /// The slot that `current` names, if it is there and says what it is. Says nothing of its bytes.
+    ///
+    /// # Errors
+    /// When the link cannot be read.
+    pub fn current_slot(&self) -> Result<Option<Slot>, StoreError> {
+        Ok(match self.current()? {
+            Current::Slot(name) => self.slot(&name).ok(),
+            Current::Absent | Current::Foreign { .. } => None,
+        })
+    }
+
     /// The slot `name`, if its manifest is there and belongs to it.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ impl Updater {
     /// knows of no confirmed build at all, an intact one that is current and not quarantined counts as good.
     fn good_before(&self, candidate: &Build) -> Result<Option<Build>, Error> {
         let state = State::of(&self.journal.lines()?);
-        let current = match self.current_slot()? {
+        let current = match self.store.current_slot()? {
             Some(slot) => Some((Build::of(&slot)?, slot)).filter(|(build, _)| build != candidate),
             None => None,
         };

@@ -17,7 +17,7 @@ use std::{
 
 use myriarch_policy::{Bounds, Version};
 use myriarch_probe::{Probe, exec::Credentials};
-use myriarch_store::{Current, Slot, StoreError, Writer};
+use myriarch_store::{Slot, StoreError, Writer};
 use myriarch_verify::TrustPolicy;
 
 use crate::{
@@ -195,14 +195,6 @@ impl Updater {
         &self.store
     }
 
-    /// The slot that `current` names, if it names one that is there and readable. Says nothing of its bytes.
-    pub(crate) fn current_slot(&self) -> Result<Option<Slot>, StoreError> {
-        Ok(match self.store.current()? {
-            Current::Slot(name) => self.store.slot(&name).ok(),
-            Current::Absent | Current::Foreign { .. } => None,
-        })
-    }
-
     pub(crate) fn slot_of(&self, build: &Build) -> Result<Slot, StoreError> {
         self.store.slot(&build.slot()?)
     }
@@ -242,7 +234,7 @@ impl Updater {
         };
         if State::of(&lines).confirmed().is_empty()
             && !lines.iter().any(|line| matches!(line.entry, Entry::Trial { .. }))
-            && let Some(slot) = self.current_slot()?
+            && let Some(slot) = self.store.current_slot()?
             && slot.check().is_ok()
         {
             self.record(Entry::Confirmed { build: Build::of(&slot)?, leaving: None })?;

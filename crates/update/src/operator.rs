@@ -33,7 +33,7 @@ impl Updater {
             return Ok(rolled_back);
         }
         let state = self.state()?;
-        let current = self.current_slot()?.map(|slot| Build::of(&slot)).transpose()?;
+        let current = self.store.current_slot()?.map(|slot| Build::of(&slot)).transpose()?;
         let target = state
             .confirmed()
             .iter()

@@ -115,7 +115,7 @@ impl Updater {
 
     /// Whether `current` names a slot whose bytes are what its manifest says.
     pub fn current_is_intact(&self) -> bool {
-        self.current_slot().is_ok_and(|slot| slot.is_some_and(|slot| slot.check().is_ok()))
+        self.store.current_slot().is_ok_and(|slot| slot.is_some_and(|slot| slot.check().is_ok()))
     }
 
     /// The count goes down on disk before the start it counts. Where that cannot be, or the slot is damaged,
@@ -153,7 +153,7 @@ impl Updater {
     /// Nothing was interrupted; `current` must still name something intact, for the disk may have changed.
     fn rescue(&self) -> Result<Resumed, Error> {
         let state = State::of(&self.journal.lines()?);
-        let wrong = match self.current_slot()? {
+        let wrong = match self.store.current_slot()? {
             Some(slot) => match slot.check() {
                 Ok(()) => return Ok(Resumed::Nothing),
                 Err(damage) => damage.to_string(),
@@ -225,10 +225,7 @@ pub fn without_updating(store: &Writer) -> Result<Option<Slot>, StoreError> {
         Recovery::Nothing => None,
         Recovery::Resume { to: build, .. } | Recovery::GoBack { from: build, .. } => build.slot().ok(),
     };
-    let current = match store.current()? {
-        Current::Slot(name) => store.slot(&name).ok().filter(|slot| slot.check().is_ok()),
-        Current::Absent | Current::Foreign { .. } => None,
-    };
+    let current = store.current_slot()?.filter(|slot| slot.check().is_ok());
     if let Some(slot) = current.as_ref().filter(|slot| Some(slot.name()) != on_trial.as_ref()) {
         return Ok(Some(slot.clone()));
     }

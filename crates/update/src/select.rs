@@ -52,7 +52,7 @@ impl Updater {
 
     pub(crate) async fn select(&self, request: &Request) -> Result<Selection, Error> {
         let state = self.state()?;
-        let installed = self.current_slot()?.and_then(|slot| slot.manifest().version.parse().ok());
+        let installed = self.store.current_slot()?.and_then(|slot| slot.manifest().version.parse().ok());
         let offers = self.offers(request, &state).await.map_err(unreachable_source)?;
         if let Some(wanted) = &request.to
             && let Some(standing) = offers

@@ -47,7 +47,7 @@ const QUOTE_LIMIT: usize = 2048;
 
 impl Updater {
     pub(crate) async fn validate(&self, Staged { slot }: Staged) -> Result<Validated, Error> {
-        let current = self.current_slot()?;
+        let current = self.store.current_slot()?;
         let baseline = self.judge_baseline(current.as_ref()).await;
         let start = self.start_of(current.as_ref()).await;
         let surroundings = self.surroundings(&start);

@@ -1,6 +1,6 @@
 //! Documents are found from the summary, their links lead somewhere, and each promise names the tests that prove it.
 
-use super::{Fault, tree::Tree};
+use super::{Fault, files::normal, tree::Tree};
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 const PROMISES: &str = "docs/promises.md";
@@ -32,7 +32,7 @@ fn check_links(tree: &Tree) -> Vec<Fault> {
         let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
         for link in links(text).filter(|link| !link.contains("://") && !link.starts_with('#')) {
             let file = link.split('#').next().unwrap_or(link);
-            let place = resolved(directory, file);
+            let place = normal(&format!("{directory}/{file}"));
             let is_directory = tree.paths().any(|known| known.starts_with(&format!("{place}/")));
             if !tree.has(&place) && !is_directory {
                 faults.push(Fault::new(path, format!("links to {link}, which is not there")));
@@ -102,18 +102,6 @@ fn declares(line: &str, name: &str) -> bool {
 
 fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| !link.contains(' '))
-}
-
-fn resolved(directory: &str, link: &str) -> String {
-    let mut parts: Vec<&str> = directory.split('/').filter(|part| !part.is_empty()).collect();
-    for part in link.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
 }
 
 #[cfg(test)]

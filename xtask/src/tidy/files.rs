@@ -88,7 +88,7 @@ fn directory(path: &str) -> &str {
 }
 
 /// The path without `..` and `.`.
-fn normal(path: &str) -> String {
+pub(super) fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
