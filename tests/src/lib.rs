@@ -9,6 +9,7 @@ pub mod collector;
 pub mod machine;
 pub mod ports;
 pub mod programs;
+pub mod publisher;
 pub mod server;
 pub mod shared;
 pub mod sigstore;
