@@ -6,6 +6,7 @@
 pub mod archive;
 pub mod built;
 pub mod collector;
+pub mod host;
 pub mod machine;
 pub mod ports;
 pub mod programs;
