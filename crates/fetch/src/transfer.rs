@@ -107,12 +107,14 @@ impl Transfer<'_> {
                 self.check_size(total)?;
                 partial.begin(strong_etag(&response), total).await?;
                 *resumed_from = 0;
+                partial.has_room_for(total.unwrap_or(0)).await?;
                 (total, total)
             }
             (StatusCode::PARTIAL_CONTENT, Some(asked)) => {
                 let (end, total) = self.judge_part(&asked, &response)?;
                 self.check_size(Some(total))?;
                 partial.truncate(asked.offset).await?;
+                partial.has_room_for(end - asked.offset).await?;
                 (Some(total), Some(end))
             }
             (StatusCode::RANGE_NOT_SATISFIABLE, Some(asked)) => {
