@@ -388,7 +388,7 @@ fn check(templates: &Templates, platform: Platform<'_>) -> Result<TemplateSet, F
     archive.file_name().map_err(|expected| FetchError::Setting {
         setting,
         expected,
-        found: templates.archive.clone(),
+        found: without_userinfo(&templates.archive),
     })?;
     for (setting, place) in [("checksum template", places.checksum), ("bundle template", places.bundle)] {
         if let Some(place) = place {
