@@ -13,6 +13,8 @@ pub mod proxy;
 pub mod server;
 pub mod shared;
 pub mod sigstore;
+pub mod small_disk;
 pub mod stand_in;
 pub mod supervisor;
 pub mod tls;
+pub mod untouched;

@@ -165,9 +165,9 @@ impl Directory {
             return Err(FetchError::Foreign { location: release.location.clone() });
         };
         let url = path.to_string_lossy();
-        let here = Partial::length(partial, &release.version, &url, &release.file_name);
+        let (file, here) = Partial::look(partial, &release.version, &url, &release.file_name);
         let found = fs::metadata(path).await.ok().filter(std::fs::Metadata::is_file);
-        Ok(found.map(|found| Outstanding { archive: found.len(), here }))
+        Ok(found.map(|found| Outstanding { archive: found.len(), here, file }))
     }
 
     fn platform(&self) -> Platform<'_> {

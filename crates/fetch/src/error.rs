@@ -352,6 +352,16 @@ impl FetchError {
         text
     }
 
+    /// Whether the disk took no more, in the middle of it.
+    pub(crate) fn is_full_disk(&self) -> bool {
+        match self {
+            Self::File { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether trying again can help.
     pub(crate) fn passing(&self) -> Passing {
         match self {

@@ -297,8 +297,8 @@ impl Http {
                 _ => None,
             },
         };
-        let here = Partial::length(partial, &release.version, url.as_str(), &release.file_name);
-        Ok(archive.map(|archive| Outstanding { archive, here }))
+        let (file, here) = Partial::look(partial, &release.version, url.as_str(), &release.file_name);
+        Ok(archive.map(|archive| Outstanding { archive, here, file }))
     }
 
     fn platform(&self) -> Platform<'_> {

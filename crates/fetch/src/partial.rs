@@ -72,11 +72,11 @@ impl Partial {
         Ok(Self { path, resource, file: tokio::fs::File::from_std(file), received, origin })
     }
 
-    /// Bytes that there are of it, without opening it; none if that cannot be told.
-    pub(crate) fn length(directory: &Path, version: &str, url: &str, file_name: &str) -> u64 {
-        let resource = resource(version, url);
-        let found = fs::symlink_metadata(directory.join(name(&resource, file_name)));
-        found.ok().filter(fs::Metadata::is_file).map_or(0, |found| found.len())
+    /// Where it lies and how many bytes there are of it, without opening it; none if that cannot be told.
+    pub(crate) fn look(directory: &Path, version: &str, url: &str, file_name: &str) -> (PathBuf, u64) {
+        let path = directory.join(name(&resource(version, url), file_name));
+        let found = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file);
+        (path, found.map_or(0, |found| found.len()))
     }
 
     /// Whether `bytes` more fit on the disk. Asked before the first is written, since a full disk harms more than

@@ -27,12 +27,14 @@ pub struct Release {
 }
 
 /// How much of an archive is still to be brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outstanding {
     /// Bytes of the whole archive, as far as the source says.
     pub archive: u64,
     /// Bytes on disk from an earlier download of it; they are used or given back, never needed a second time.
     pub here: u64,
+    /// Where those are; files whose names begin with this one's belong to it.
+    pub file: PathBuf,
 }
 
 impl Release {

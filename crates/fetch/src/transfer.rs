@@ -22,6 +22,9 @@ use crate::{
 /// A try that brought so much is no failure of the line.
 const AHEAD: u64 = 1 << 20;
 
+/// How much of a download is given back that filled the disk: others have to write, too.
+const GIVEN_BACK: u64 = 1 << 20;
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transfer<'a> {
     pub(crate) client: &'a Client,
@@ -42,8 +45,14 @@ impl Transfer<'_> {
             Ok(resumed_from) => return Ok((partial, resumed_from)),
             Err(error) => error,
         };
-        if let FetchError::TooLarge { .. } = error {
-            partial.discard().await?;
+        match error {
+            FetchError::TooLarge { .. } => partial.discard().await?,
+            // What cannot be resumed only takes room from others.
+            _ if error.is_full_disk() && partial.resume().is_none() => partial.discard().await?,
+            _ if error.is_full_disk() => {
+                partial.truncate(partial.received().saturating_sub(GIVEN_BACK)).await?;
+            }
+            _ => {}
         }
         Err(error)
     }

@@ -19,13 +19,13 @@ fn boundless(mirror: &Mirror) -> Http {
 async fn an_archive_that_does_not_fit_is_refused_before_its_first_byte() {
     let mirror = Mirror::new();
     mirror.server.put_repeated(ARCHIVE, b'x', HUGE);
+    // Announced in whole, sent in no way that could fill a disk.
+    mirror.server.lie(ARCHIVE, Lie::Truncate { after: 100 });
     let error = mirror.bring(&boundless(&mirror)).await.unwrap_err();
     assert!(matches!(error, FetchError::NoRoom { expected: HUGE, .. }), "{error:?}");
     assert!(error.hint().contains("free space"), "{}", error.hint());
     assert_eq!(mirror.ranges().len(), 1, "more of the same does not help");
-    for file in mirror.partial_files() {
-        assert!(fs::metadata(file).unwrap().len() < 1000, "only what says where it is from");
-    }
+    assert_eq!(fs::metadata(&mirror.partial_files()[0]).unwrap().len(), 0);
 }
 
 #[tokio::test]
@@ -39,6 +39,7 @@ async fn the_rest_of_an_archive_that_does_not_fit_is_refused_and_what_is_there_k
     let origin = mirror.partial_files().pop().unwrap();
     let text = fs::read_to_string(&origin).unwrap().replace("100000", &HUGE.to_string());
     fs::write(&origin, text).unwrap();
+    mirror.server.lie(ARCHIVE, Lie::Truncate { after: 100 });
     let error = mirror.bring(&http).await.unwrap_err();
     assert!(matches!(error, FetchError::NoRoom { expected, .. } if expected == HUGE - 100_000), "{error:?}");
     assert_eq!(fs::metadata(&mirror.partial_files()[0]).unwrap().len(), 100_000);
@@ -60,9 +61,10 @@ async fn a_directory_is_not_copied_where_it_does_not_fit() {
         DirectorySettings { arch: "amd64".to_owned(), limits, ..DirectorySettings::at(share.path()) };
     let source = Directory::new(settings).unwrap();
     let release = source.release("1.0.0").await.unwrap().unwrap();
-    let known = source.outstanding(&release, partial.path()).await.unwrap();
-    assert_eq!(known, Some(Outstanding { archive: length, here: 0 }));
-    let error = source.download(&release, partial.path(), &|_, _| {}).await.unwrap_err();
+    let known = source.outstanding(&release, partial.path()).await.unwrap().unwrap();
+    assert_eq!((known.archive, known.here), (length, 0));
+    let told = |received, _| assert!(received < 1 << 20, "the copy was begun");
+    let error = source.download(&release, partial.path(), &told).await.unwrap_err();
     assert!(matches!(error, FetchError::NoRoom { expected, .. } if expected == length), "{error:?}");
     assert_eq!(fs::read_dir(partial.path()).unwrap().count(), 0);
 }
@@ -71,11 +73,14 @@ async fn a_directory_is_not_copied_where_it_does_not_fit() {
 async fn what_is_still_to_come_is_known_beforehand() {
     let mirror = Mirror::holding(&noise(1000, 1));
     let http = mirror.once();
-    let outstanding = async || http.outstanding(&release(&http), mirror.partial.path()).await.unwrap();
-    assert_eq!(outstanding().await, Some(Outstanding { archive: 1000, here: 0 }));
+    let outstanding = async || {
+        let known = http.outstanding(&release(&http), mirror.partial.path()).await.unwrap();
+        known.map(|Outstanding { archive, here, .. }| (archive, here))
+    };
+    assert_eq!(outstanding().await, Some((1000, 0)));
     mirror.server.lie_times(ARCHIVE, 1, Lie::Truncate { after: 400 });
     mirror.bring(&http).await.unwrap_err();
-    assert_eq!(outstanding().await, Some(Outstanding { archive: 1000, here: 400 }));
+    assert_eq!(outstanding().await, Some((1000, 400)));
 
     // A server that does not say is no fault: the download will tell.
     for lie in [Lie::Status { code: 403, retry_after: None }, Lie::CloseBeforeAnswer, Lie::Chunked] {
@@ -94,7 +99,8 @@ async fn what_is_still_to_come_is_known_beforehand() {
     );
     let http = mirror.indexed();
     let release = http.release("0.158.0").await.unwrap().unwrap();
-    let known = http.outstanding(&release, mirror.partial.path()).await.unwrap();
-    assert_eq!(known, Some(Outstanding { archive: 4711, here: 400 }));
+    let known = http.outstanding(&release, mirror.partial.path()).await.unwrap().unwrap();
+    let file = mirror.partial_files().swap_remove(0);
+    assert_eq!(known, Outstanding { archive: 4711, here: 400, file });
     assert_eq!(mirror.server.requests_for(ARCHIVE).len(), asked);
 }
