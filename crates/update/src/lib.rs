@@ -74,6 +74,7 @@ mod recovery;
 mod resume;
 mod retention;
 mod select;
+mod space;
 mod stage;
 mod start;
 mod state;
@@ -85,9 +86,11 @@ pub use build::Build;
 pub use chain::{AtRest, Error, Ports, Request, Settings, Updater, Validation};
 pub use event::{Check, Event};
 pub use outcome::{Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
-pub use ports::{Clock, Delivery, Observe, Offer, Progress, Restart, RestartError, Source, SourceError};
+pub use ports::{
+    Clock, Delivery, Observe, Offer, Outstanding, Progress, Restart, RestartError, Source, SourceError,
+};
 pub use recovery::{Recovery, recover};
 pub use resume::{Resumed, without_updating};
 pub use select::Checked;
 pub use state::{Quarantined, State};
-pub use unpack::{Names, UnpackError, unpack_one};
+pub use unpack::{Names, UnpackError, unpack_one, unpack_one_if};

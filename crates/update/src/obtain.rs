@@ -17,6 +17,7 @@ use crate::{
     outcome::{Refusal, RefusalKind, Stage},
     ports::{Delivery, Progress},
     select::{Candidate, quarantined},
+    space::RoomError,
 };
 
 /// An archive that is trusted, held open.
@@ -32,6 +33,10 @@ pub(crate) struct Verified {
 
 impl Updater {
     pub(crate) async fn obtain(&self, Candidate { offer, .. }: Candidate) -> Result<Verified, Error> {
+        self.has_room_for(&offer).await.map_err(|error| match error {
+            RoomError::Refused(refusal) => refusal,
+            RoomError::Source(error) => refusal(RefusalKind::Environment, error.reason, &error.hint),
+        })?;
         let progress = |Progress { received, total }| {
             self.tell(&Event::Downloading { version: offer.version.clone(), received, total });
         };
