@@ -75,9 +75,8 @@ impl Updater {
             return Err(altered(&offer.location, "the source's list", claimed, digest).into());
         }
         if let Some((name, content)) = &delivery.checksum {
-            let expected = checksum::digest_for(name, &delivery.file_name, content).map_err(|error| {
-                refusal(RefusalKind::Trust, error.to_string(), "look at the checksum file")
-            })?;
+            let expected = checksum::digest_for(name, &delivery.file_name, content)
+                .map_err(|error| refusal(RefusalKind::Trust, error.to_string(), error.hint()))?;
             if expected != digest {
                 return Err(altered(&offer.location, name, expected, digest).into());
             }

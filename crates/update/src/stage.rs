@@ -1,9 +1,6 @@
 //! Stage: the one file that matters becomes a durable, immutable slot.
 
-use std::{
-    io::{self, Read, Seek as _},
-    path::Path,
-};
+use std::io::{self, Read, Seek as _};
 
 use myriarch_store::{Manifest, Slot};
 use myriarch_verify::{Digest, Hasher};
@@ -35,7 +32,7 @@ impl Updater {
         verified.archive.rewind().map_err(|error| disk(&error))?;
         let mut archive = Hashing { inner: &verified.archive, hasher: Hasher::new() };
         unpack_one(&mut archive, &self.settings.binary, self.settings.largest_program, &mut staging)
-            .map_err(|error| unpacking(&error, &verified.path))?;
+            .map_err(|error| unpacking(&error, &verified.source))?;
         let unpacked = archive.finish().map_err(|error| disk(&error))?;
         if unpacked != verified.digest {
             return Err(changed(&verified, unpacked).into());
@@ -85,13 +82,14 @@ impl<R: Read> Hashing<R> {
     }
 }
 
-fn unpacking(error: &UnpackError, archive: &Path) -> Refusal {
+fn unpacking(error: &UnpackError, archive: &str) -> Refusal {
     let (kind, hint) = match error {
         UnpackError::Read(_) | UnpackError::Write(_) => {
             (RefusalKind::Environment, "check the space and the permissions of the store")
         }
         UnpackError::TooLarge { .. } => {
-            (RefusalKind::Candidate, "if the program really is that large, raise source.max_archive")
+            let hint = "if the program really is that large, raise source.max_archive: eight times that is the limit";
+            (RefusalKind::Candidate, hint)
         }
         UnpackError::NotGzip
         | UnpackError::Truncated { .. }
@@ -103,7 +101,7 @@ fn unpacking(error: &UnpackError, archive: &Path) -> Refusal {
             (RefusalKind::Candidate, "it was published like this: tell its publisher, or mend program.binary")
         }
     };
-    let reason = format!("archive {}: {}", archive.display(), with_causes(error));
+    let reason = format!("archive {archive}: {}", with_causes(error));
     Refusal { stage: Stage::Stage, kind, reason, hint: hint.to_owned() }
 }
 

@@ -89,11 +89,14 @@ impl Updater {
         let matches =
             output.status.success() && names(&said, &self.settings.distribution, &slot.manifest().version);
         if !matches {
-            let found = if output.status.success() { quote(&output.stdout) } else { ended(&output) };
-            return Err(refused(
-                format!("--version: expected {expected:?}, found {found}"),
-                "the archive holds another program or version than it was published as; tell its publisher",
-            ));
+            let (found, hint) = if output.status.success() {
+                let hint = "the archive holds another program or version than it was published as; tell its publisher";
+                (quote(&output.stdout), hint)
+            } else {
+                let hint = "the build does not run on this machine, or is no program of this kind; tell its publisher";
+                (ended(&output), hint)
+            };
+            return Err(refused(format!("--version: expected {expected:?}, found {found}"), hint));
         }
         self.tell(&Event::Checked { check: Check::Version, detail: said.trim().to_owned() });
         Ok(())
