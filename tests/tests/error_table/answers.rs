@@ -15,6 +15,34 @@ pub(crate) const GROUP: Group = Group {
     machine: || machine_with(plan(), &[("timeout = \"20s\"", "timeout = \"8s\"")]),
     rows: &[
         Row {
+            name: "no-program",
+            input: "The file with the program's name is a web page.",
+            bring: |machine| machine.offer_program(NEW, b"<!DOCTYPE html>\n<title>Sign in</title>\n"),
+            ..Row::UPDATE
+        },
+        Row {
+            name: "program-for-another-architecture",
+            input: "The program was built for another machine.",
+            bring: |machine| {
+                let mut program = StandIn::version(NEW).build();
+                program[18..20].copy_from_slice(&RISCV.to_le_bytes());
+                machine.offer_program(NEW, &program);
+            },
+            ..Row::UPDATE
+        },
+        Row {
+            name: "program-without-its-loader",
+            input: "The ELF interpreter that the program names is not there.",
+            bring: |machine| patched(machine, b"/ld-linux", |name| name.len() - 1),
+            ..Row::UPDATE
+        },
+        Row {
+            name: "program-without-a-symbol-version",
+            input: "The program needs a newer C library.",
+            bring: |machine| patched(machine, b"GLIBC_2.34\0", |_| "GLIBC_".len()),
+            ..Row::UPDATE
+        },
+        Row {
             name: "version-differs",
             input: "`--version` names another version than was offered.",
             bring: |machine| {
@@ -75,6 +103,19 @@ pub(crate) const GROUP: Group = Group {
         },
     ],
 };
+
+/// `e_machine` of a machine that nobody tests on.
+const RISCV: u16 = 243;
+
+/// Offers a program with a `9` in the text that begins with `begin` and ends with a zero, at a place in it.
+fn patched(machine: &mut Machine, begin: &[u8], place: fn(&[u8]) -> usize) {
+    let mut program = StandIn::version(NEW).build();
+    let at =
+        program.windows(begin.len()).position(|window| window == begin).expect("the text in the program");
+    let text: Vec<u8> = program[at..].iter().copied().take_while(|byte| *byte != 0).collect();
+    program[at + place(&text)] = b'9';
+    machine.offer_program(NEW, &program);
+}
 
 fn offer(machine: &mut Machine, program: &StandIn) {
     machine.offer_program(NEW, &program.build());

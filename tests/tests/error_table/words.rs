@@ -23,6 +23,9 @@ impl Words {
             (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z".to_owned(), "<time>"),
             (r"\b(pid|process) \d+\b".to_owned(), "$1 <pid>"),
             (r"/tmp/stand-in-impostor-\d+".to_owned(), "<another program>"),
+            (r"this machine is \w+".to_owned(), "this machine is <architecture>"),
+            (r"has at most GLIBC_[\d.]+".to_owned(), "has at most GLIBC_<version>"),
+            (r"/\S+/ld-\S+\.so\.9\b".to_owned(), "<loader>"),
             (r"(?m)^downtime: .*$".to_owned(), "downtime: <duration>"),
         ];
         Self(rules.into_iter().map(|(rule, name)| (Regex::new(&rule).expect("a regex"), name)).collect())
