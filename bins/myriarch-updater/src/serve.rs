@@ -93,6 +93,11 @@ pub(crate) async fn run(config: Config, events: Arc<Fanout>) -> Result<ExitCode,
         }
     };
     let updater = compose::updater(parts, writer, restart.clone(), observe.clone());
+    // What is installed runs on: a mode or a mount is no reason to be without a program.
+    if let Err(unfit) = store.fit() {
+        let words = format!("nothing can be updated: {unfit}; hint: {}", unfit.hint());
+        observe.observe(&Event::Notice { words });
+    }
     // Without a socket other terminals are not answered, which is no reason to be without a program.
     let listener = control::listen(&config.run.directory).map_err(|error| {
         observe

@@ -1,4 +1,5 @@
-//! Obtain: the bytes arrive, and are trusted or refused before anything parses them.
+//! Obtain: the bytes arrive, and are trusted or refused before anything parses them. A store that cannot take them,
+//! or where others decide what runs, is said to be so before anything is asked of the source.
 //!
 //! The archive is opened once. The file that was hashed is the file that is unpacked later: whoever swaps the
 //! path in between changes nothing here.
@@ -32,6 +33,9 @@ pub(crate) struct Verified {
 
 impl Updater {
     pub(crate) async fn obtain(&self, Candidate { offer, .. }: Candidate) -> Result<Verified, Error> {
+        self.store
+            .fit()
+            .map_err(|unfit| refusal(RefusalKind::Environment, unfit.to_string(), &unfit.hint()))?;
         let progress = |Progress { received, total }| {
             self.tell(&Event::Downloading { version: offer.version.clone(), received, total });
         };

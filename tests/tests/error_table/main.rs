@@ -10,13 +10,15 @@ mod archives;
 mod document;
 mod offers;
 mod row;
+mod store;
 mod trials;
 mod words;
 
+use myriarch_tests::shared;
 use row::{Group, Row};
 
 /// The groups in the order of the document.
-const GROUPS: &[&Group] = &[&offers::GROUP, &archives::GROUP, &answers::GROUP, &trials::GROUP];
+const GROUPS: &[&Group] = &[&offers::GROUP, &archives::GROUP, &answers::GROUP, &trials::GROUP, &store::GROUP];
 
 #[test]
 fn an_offer_that_cannot_be_trusted_is_refused_in_these_words() {
@@ -36,6 +38,15 @@ fn a_candidate_that_answers_wrongly_is_refused_in_these_words() {
 #[test]
 fn a_candidate_that_fails_on_trial_is_left_in_these_words() {
     row::play(&trials::GROUP);
+}
+
+#[test]
+fn a_store_that_cannot_take_a_build_in_is_said_to_be_so_in_these_words() {
+    if !store::can_be_played() {
+        let test = "a_store_that_cannot_take_a_build_in_is_said_to_be_so_in_these_words";
+        return shared::skip(test, "nothing can be mounted in a namespace of its own, which takes root");
+    }
+    row::play(&store::GROUP);
 }
 
 #[test]

@@ -120,6 +120,7 @@ pub(crate) fn offer_good(machine: &mut Machine) {
 pub(crate) fn play(group: &Group) {
     let mut machine = (group.machine)();
     let mut section = document::Section::of(group);
+    offer_good(&mut machine);
     for row in group.rows {
         let said = play_row(row, &mut machine);
         section.add(row, &said);

@@ -20,6 +20,7 @@ impl Words {
             (r"(1\.[01]\.0)-[0-9a-f]{12}\b".to_owned(), "$1-<sha256, 12 digits>"),
             (r"\bsha256 [0-9a-f]{12}\b".to_owned(), "sha256 <12 digits>"),
             (r"\b(staging-)[0-9a-f]{16}\b".to_owned(), "${1}<random>"),
+            (r"\bpartial/[0-9a-f]{16}-".to_owned(), "partial/<source>-"),
             (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z".to_owned(), "<time>"),
             (r"\b(pid|process) \d+\b".to_owned(), "$1 <pid>"),
             (r"/tmp/stand-in-impostor-\d+".to_owned(), "<another program>"),
