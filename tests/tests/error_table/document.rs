@@ -39,16 +39,15 @@ impl Section {
     pub(crate) fn add(&mut self, row: &Row, said: &str) {
         let Row { name, input, exit, .. } = row;
         let done = match row.done {
-            Done::Verb(verb) => verb.join(" "),
+            Done::Verb(verb) => format!("`{}` · exit code {exit}", verb.join(" ")),
+            Done::Message(_) | Done::LastMessage(_) => "on the control socket".to_owned(),
         };
         let after = match row.after {
             After::Untouched => "nothing was touched",
             After::RolledBack => "the previous build runs again and is healthy",
         };
-        let written = write!(
-            self.text,
-            "\n### `{name}`\n\n{input}\n\n`{done}` · exit code {exit} · {after}\n\n```text\n{said}```\n"
-        );
+        let written =
+            write!(self.text, "\n### `{name}`\n\n{input}\n\n{done} · {after}\n\n```text\n{said}```\n");
         written.expect("writing to memory");
     }
 

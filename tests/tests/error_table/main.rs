@@ -8,8 +8,10 @@
 mod answers;
 mod archives;
 mod document;
+mod lock;
 mod offers;
 mod row;
+mod socket;
 mod store;
 mod trials;
 mod words;
@@ -18,7 +20,15 @@ use myriarch_tests::shared;
 use row::{Group, Row};
 
 /// The groups in the order of the document.
-const GROUPS: &[&Group] = &[&offers::GROUP, &archives::GROUP, &answers::GROUP, &trials::GROUP, &store::GROUP];
+const GROUPS: &[&Group] = &[
+    &offers::GROUP,
+    &archives::GROUP,
+    &answers::GROUP,
+    &trials::GROUP,
+    &store::GROUP,
+    &socket::GROUP,
+    &lock::GROUP,
+];
 
 #[test]
 fn an_offer_that_cannot_be_trusted_is_refused_in_these_words() {
@@ -47,6 +57,16 @@ fn a_store_that_cannot_take_a_build_in_is_said_to_be_so_in_these_words() {
         return shared::skip(test, "nothing can be mounted in a namespace of its own, which takes root");
     }
     row::play(&store::GROUP);
+}
+
+#[test]
+fn what_is_no_request_and_what_is_no_answer_is_said_to_be_so_in_these_words() {
+    row::play(&socket::GROUP);
+}
+
+#[test]
+fn another_run_is_named_in_these_words() {
+    row::play(&lock::GROUP);
 }
 
 #[test]

@@ -1,6 +1,14 @@
 //! One row of the table, and how a group of rows is played on a machine.
 
-use std::{fs, path::PathBuf, process::Output, time::Duration};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::Shutdown,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    process::Output,
+    time::Duration,
+};
 
 use myriarch_cli::Ending;
 use myriarch_tests::{
@@ -8,6 +16,7 @@ use myriarch_tests::{
     machine::{Machine, Plan, words},
     programs::Programs,
 };
+use serde_json::Value;
 
 use crate::{
     document,
@@ -29,7 +38,7 @@ pub(crate) struct Row {
     pub(crate) bring: fn(&mut Machine),
     /// What is done then.
     pub(crate) done: Done,
-    /// The exit code.
+    /// The exit code of a verb.
     pub(crate) exit: i32,
     /// What runs then, and what is on disk.
     pub(crate) after: After,
@@ -42,6 +51,10 @@ pub(crate) struct Row {
 pub(crate) enum Done {
     /// A verb with its arguments.
     Verb(&'static [&'static str]),
+    /// These bytes over the control socket, and then silence.
+    Message(fn() -> Vec<u8>),
+    /// These bytes over the control socket, and then the end.
+    LastMessage(fn() -> Vec<u8>),
 }
 
 /// What runs afterwards.
@@ -137,18 +150,32 @@ fn play_row(row: &Row, machine: &mut Machine) -> String {
     let words_of = Words::on(machine);
     (row.bring)(machine);
     let before = look(machine);
-    let output = carry_out(row.done, machine, &[]);
-    let told = words(&output);
-    assert_eq!(output.status.code(), Some(row.exit), "row `{name}`: {told}\n--- run\n{}", machine.log());
-    let said = last(&told).unwrap_or_else(|| panic!("row `{name}`: no last words in {told}"));
-    assert!(said.contains("hint: "), "row `{name}`: expected a hint in {said}");
-    let said = words_of.normal(said);
+    let (told, said) = match row.done {
+        Done::Verb(verb) => {
+            let output = machine.verb(verb);
+            let told = words(&output);
+            assert_eq!(
+                output.status.code(),
+                Some(row.exit),
+                "row `{name}`: {told}\n--- run\n{}",
+                machine.log()
+            );
+            let said = last(&told).unwrap_or_else(|| panic!("row `{name}`: no last words in {told}"));
+            assert!(said.contains("hint: "), "row `{name}`: expected a hint in {said}");
+            let said = words_of.normal(said);
+            (told, said)
+        }
+        Done::Message(sent) => answer(machine, &sent(), None, &words_of),
+        Done::LastMessage(sent) => answer(machine, &sent(), Some(Shutdown::Write), &words_of),
+    };
     match row.after {
         After::Untouched => {
             assert_eq!(look(machine), before, "row `{name}`: {told}");
-            let document = carry_out(row.done, machine, &["--json"]);
-            assert_eq!(words_of.normal(&human(&document)), said, "row `{name}`, --json: {document:?}");
-            assert_eq!(look(machine), before, "row `{name}`, --json");
+            if let Done::Verb(verb) = row.done {
+                let document = machine.verb(&[verb, &["--json"]].concat());
+                assert_eq!(words_of.normal(&human(&document)), said, "row `{name}`, --json: {document:?}");
+                assert_eq!(look(machine), before, "row `{name}`, --json");
+            }
         }
         After::RolledBack => {
             let after = look(machine);
@@ -170,10 +197,23 @@ fn play_row(row: &Row, machine: &mut Machine) -> String {
     said
 }
 
-fn carry_out(done: Done, machine: &Machine, more: &[&str]) -> Output {
-    match done {
-        Done::Verb(verb) => machine.verb(&[verb, more].concat()),
+/// What is answered over the control socket: as it came, and as the document has it.
+fn answer(machine: &Machine, sent: &[u8], then: Option<Shutdown>, words_of: &Words) -> (String, String) {
+    let mut stream = UnixStream::connect(machine.socket()).expect("the control socket");
+    // A request that is refused early is not read to its end.
+    let _ = stream.write_all(sent);
+    if let Some(then) = then {
+        stream.shutdown(then).expect("half of a socket can be closed");
     }
+    stream.set_read_timeout(Some(Duration::from_mins(1))).expect("a time-out");
+    let mut told = String::new();
+    let _ = stream.read_to_string(&mut told);
+    let lines: Vec<Value> = told.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let [reply] = &lines[..] else { panic!("expected one reply to {sent:?}, found {told:?}") };
+    assert_eq!(reply["reply"], "error", "{told}");
+    assert!(reply["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{told}");
+    let said = words_of.normal(&told);
+    (told, said)
 }
 
 /// The words for people that belong to a document for programs.

@@ -27,6 +27,7 @@ impl Words {
             (r"this machine is \w+".to_owned(), "this machine is <architecture>"),
             (r"has at most GLIBC_[\d.]+".to_owned(), "has at most GLIBC_<version>"),
             (r"/\S+/ld-\S+\.so\.9\b".to_owned(), "<loader>"),
+            (r"\bof user \d+".to_owned(), "of user <uid>"),
             (r"(?m)^downtime: .*$".to_owned(), "downtime: <duration>"),
         ];
         Self(rules.into_iter().map(|(rule, name)| (Regex::new(&rule).expect("a regex"), name)).collect())
