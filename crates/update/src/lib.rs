@@ -64,6 +64,7 @@ mod build;
 mod chain;
 mod confirm;
 mod effective;
+mod elf;
 mod event;
 pub mod journal;
 mod obtain;
