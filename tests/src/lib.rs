@@ -15,6 +15,7 @@ pub mod publisher;
 pub mod server;
 pub mod shared;
 pub mod sigstore;
+pub mod site;
 pub mod small_disk;
 pub mod stand_in;
 pub mod supervisor;
