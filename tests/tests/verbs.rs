@@ -73,7 +73,8 @@ fn document(machine: &Machine, arguments: &[&str], code: i32) -> Value {
     let data = stdout(&output);
     assert_eq!(data.lines().count(), 1, "{arguments:?}: one document: {output:?}");
     let document = parse(&data);
-    assert_eq!(document["schema"], 1, "{document}");
+    let schema = if arguments.contains(&"history") { 2 } else { 1 };
+    assert_eq!(document["schema"], schema, "{document}");
     if let Some(told) = document["exit_code"].as_i64() {
         assert_eq!(told, i64::from(code), "{document}");
     }
@@ -224,23 +225,26 @@ fn history_tells_everything_oldest_first() {
     verb(&machine, &["unpin"], 0);
     let (data, words) = verb(&machine, &["history"], 0);
     let expected = [
-        "trial of 1.0.0-",
-        "confirmed",
-        "trial of 2.0.0-",
-        "failed: ",
-        "quarantined: ",
-        "rolled back from 2.0.0-",
-        "2.0.0 released from quarantine",
-        "pinned to 1.0.0",
-        "pin lifted",
+        "  1.0.0 installed: confirmed, trial ",
+        "  1.0.0 -> 2.0.0: rolled back to 1.0.0, healthy, trial ",
+        "  2.0.0 released from quarantine",
+        "  pinned to 1.0.0",
+        "  pin lifted",
     ];
-    assert_eq!(data.lines().count(), expected.len(), "{data}");
-    for (line, expected) in data.lines().zip(expected) {
-        assert!(line.starts_with("20") && line.contains(expected), "{expected}: {line}");
+    // What explains an entry is indented below it.
+    let (entries, below): (Vec<_>, Vec<_>) = data.lines().partition(|line| line.starts_with("20"));
+    assert_eq!(entries.len(), expected.len(), "{data}");
+    for (line, expected) in entries.iter().zip(expected) {
+        assert!(line.contains(expected), "{expected}: {line}");
     }
+    assert!(entries[0].contains(", down ") && entries[1].contains(", down "), "{data}");
+    assert!(below.iter().any(|line| line.contains("the program ended on trial: ")), "{data}");
+    assert!(below.iter().any(|line| line.trim().starts_with("2.0.0-") && line.ends_with("is quarantined")));
     assert_eq!(words, "");
     let history = document(&machine, &["history"], 0);
-    assert_eq!(history["lines"].as_array().unwrap().len(), expected.len());
+    assert_eq!((&history["schema"], &history["entries"][1]["end"]["is"]), (&json!(2), &json!("rolled-back")));
+    assert!(history["entries"][1]["downtime_ms"].is_u64(), "{history}");
+    assert_eq!(history["entries"].as_array().unwrap().len(), expected.len());
 }
 
 #[test]

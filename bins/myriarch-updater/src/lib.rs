@@ -21,6 +21,7 @@ use std::{
 };
 
 use clap::Parser as _;
+use jiff::tz::TimeZone;
 use myriarch_cli::{
     Config, Ending, ExitCode, Reporter, config::Restart as RestartKind, control::Verb as Asked,
 };
@@ -85,7 +86,9 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
             Err(error) => finish(line, &no_store(&error)),
         },
         Verb::History => match compose::existing_store(&config).map(|store| status::history(&store)) {
-            Ok(Ok(history)) => data(&if line.json { json(&history) } else { history.human() }),
+            Ok(Ok(history)) => {
+                data(&if line.json { json(&history) } else { history.human(&TimeZone::system()) })
+            }
             Ok(Err(error)) => {
                 let hint = "`run` sets a damaged journal aside and begins a new one; a newer one needs the version that wrote it";
                 finish(line, &Ending::failed(ExitCode::Failed, &error, Some(hint.to_owned())))

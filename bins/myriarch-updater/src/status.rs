@@ -1,7 +1,8 @@
 //! How things stand: read from the store and the processes, without the lock, while anything goes on.
 
 use myriarch_cli::{
-    Config, HistoryDocument, HistoryLine, StatusDocument, describe,
+    Config, HistoryDocument, StatusDocument,
+    history::{Happened, What},
     status::{
         Confirmed, Current, Integrity, Last, OnTrial, Quarantined, Running, STATUS_SCHEMA, SlotState, Updater,
     },
@@ -94,9 +95,7 @@ pub(crate) fn publish(config: &Config, store: &Store) {
 
 /// Everything that the journal tells.
 pub(crate) fn history(store: &Store) -> Result<HistoryDocument, JournalError> {
-    let lines = Journal::at(store.journal_path()).lines()?;
-    let told = lines.iter().map(|line| HistoryLine { time: line.at.to_string(), words: words(&line.entry) });
-    Ok(HistoryDocument::new(told.collect()))
+    Ok(HistoryDocument::of(&Journal::at(store.journal_path()).lines()?))
 }
 
 fn current(store: &Store, states: &[SlotState]) -> Current {
@@ -136,51 +135,18 @@ fn running_from(slot: &Slot) -> Option<Running> {
 }
 
 fn last(lines: &[Line], trouble: Option<String>) -> Option<Last> {
-    let ended = |line: &&Line| {
-        matches!(line.entry, Entry::Confirmed { .. } | Entry::RolledBack { .. } | Entry::Rescued { .. })
+    let entries = HistoryDocument::of(lines).entries;
+    let ended = |entry: &&Happened| match &entry.what {
+        What::Trial(trial) => trial.ended.is_some(),
+        What::Rescued { .. } => true,
+        _ => false,
     };
-    let last = lines.iter().rev().find(ended);
+    let last = entries.iter().rev().find(ended);
     match (trouble, last) {
         (Some(trouble), last) => Some(Last {
             words: format!("the journal cannot be read whole: {trouble}"),
-            time: last.map_or(String::new(), |line| line.at.to_string()),
+            time: last.map_or(String::new(), |entry| entry.time.clone()),
         }),
-        (None, last) => last.map(|line| Last { words: words(&line.entry), time: line.at.to_string() }),
-    }
-}
-
-/// One journal line in words.
-fn words(entry: &Entry) -> String {
-    let named = |build: &Option<Build>| build.as_ref().map_or("nothing".to_owned(), Build::name);
-    match entry {
-        Entry::Trial { to, from, tries, .. } => {
-            format!(
-                "trial of {} begins; way back {}; {tries} tries left after this one",
-                to.name(),
-                named(from)
-            )
-        }
-        Entry::Confirmed { build, leaving: None } => format!("{} confirmed", build.name()),
-        Entry::Confirmed { build, leaving: Some(left) } => {
-            format!("{} confirmed; {} quarantined: {}", build.name(), left.build.name(), left.reason)
-        }
-        Entry::Failed { build, to, reason, .. } => {
-            format!("trial of {} failed: {reason}; going back to {}", build.name(), named(to))
-        }
-        Entry::RolledBack { from, to, reason, fault, healthy } => format!(
-            "rolled back from {} to {}, {}: {reason} ({})",
-            from.name(),
-            named(to),
-            if *healthy { "healthy" } else { "not healthy" },
-            describe::blame(fault),
-        ),
-        Entry::Rescued { to, reason } => format!("{reason}; {} is current now", named(to)),
-        Entry::Quarantined { build, reason } => format!("{} quarantined: {reason}", build.name()),
-        Entry::Released { version } => format!("{version} released from quarantine"),
-        Entry::Pinned { version } => format!("pinned to {version}"),
-        Entry::Unpinned => "pin lifted".to_owned(),
-        Entry::SetAside { kept_as, reason } => {
-            format!("journal begun anew, the old one kept as {}: {reason}", kept_as.display())
-        }
+        (None, last) => last.map(|entry| Last { words: entry.words().join("; "), time: entry.time.clone() }),
     }
 }

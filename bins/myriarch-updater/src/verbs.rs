@@ -46,7 +46,7 @@ pub(crate) enum Verb {
     Update(To),
     /// Go back to the previous confirmed build, and quarantine the one that is left
     Rollback(To),
-    /// Everything that the journal tells, oldest first
+    /// What happened, oldest first: trials with how they ended, how long they took and why
     History,
     /// Judge an archive by the trust policy, and touch nothing
     Verify(Verify),

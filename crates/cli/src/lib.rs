@@ -32,10 +32,11 @@ pub mod history;
 pub mod reporter;
 mod size;
 pub mod status;
+mod time;
 
 pub use config::{Config, ConfigError, ServiceName};
 pub use ending::Ending;
 pub use exit::ExitCode;
-pub use history::{HistoryDocument, HistoryLine};
+pub use history::HistoryDocument;
 pub use reporter::Reporter;
 pub use status::StatusDocument;

@@ -13,7 +13,7 @@ use std::{
 };
 
 use myriarch_cli::{
-    Ending, ExitCode, HistoryDocument, HistoryLine, Reporter, StatusDocument,
+    Ending, ExitCode, Reporter, StatusDocument,
     config::{Config, ConfigError},
     describe,
     status::{
@@ -22,7 +22,7 @@ use myriarch_cli::{
 };
 use myriarch_policy::{Relation, Version};
 use myriarch_update::{
-    Build, Check, Event, Fault, Observe as _, Outcome, Refusal, RefusalKind, RolledBack, Stage,
+    Build, Check, Event, Excerpt, Fault, Observe as _, Outcome, Refusal, RefusalKind, RolledBack, Stage,
 };
 use myriarch_verify::Digest;
 
@@ -47,6 +47,13 @@ fn build(text: &str) -> Build {
         version: version(text),
         binary: Digest::of(text.as_bytes()),
         archive: Digest::of(format!("{text}.tar.gz").as_bytes()),
+    }
+}
+
+fn excerpt() -> Excerpt {
+    Excerpt {
+        line: "panic: crash on start\u{1b}[31m".to_owned(),
+        file: Some(format!("/opt/myriarch/otelcol/logs/{SLOT}-20261130T080000Z.log").into()),
     }
 }
 
@@ -111,7 +118,12 @@ fn every_event() -> Vec<Event> {
         Event::Restarting { slot: slot.clone() },
         Event::Healthy { downtime_ms: 1234, soak_ms: 60_000 },
         Event::Confirmed { version: new.clone(), slot: slot.clone(), downtime_ms: 830 },
-        Event::TrialFailed { slot: slot.clone(), reason: "never ready: 503\u{1b}[2J\nlast line".to_owned() },
+        Event::TrialFailed {
+            slot: slot.clone(),
+            reason: "never ready: 503\u{1b}[2J\nlast line".to_owned(),
+            excerpt: None,
+        },
+        Event::TrialFailed { slot: slot.clone(), reason: "never ready".to_owned(), excerpt: Some(excerpt()) },
         Event::RolledBack {
             from: slot.clone(),
             to: Some(old_slot.clone()),
@@ -231,6 +243,7 @@ fn every_ending() -> Vec<(&'static str, Ending)> {
         reason: "never ready within 60 s\nlast: 503\u{7}".to_owned(),
         fault,
         downtime: Duration::from_millis(75_500),
+        excerpt: None,
     };
     let environment = || Fault::Environment { because: "the disk is full".to_owned() };
     let refusal = |stage, kind| Refusal {
@@ -251,6 +264,11 @@ fn every_ending() -> Vec<(&'static str, Ending)> {
         ("nothing to do", (&nothing(Some(version("0.165.1")))).into()),
         ("nothing to do, nothing installed", (&nothing(None)).into()),
         ("rolled back", (&Outcome::RolledBack(way(old(), Fault::Version))).into()),
+        (
+            "rolled back, its last words known",
+            (&Outcome::RolledBack(RolledBack { excerpt: Some(excerpt()), ..way(old(), Fault::Version) }))
+                .into(),
+        ),
         ("rolled back, environment", (&Outcome::RolledBack(way(old(), environment()))).into()),
         ("rolled back, first installation", (&Outcome::RolledBack(way(None, Fault::Version))).into()),
         ("nothing healthy", (&Outcome::NothingHealthy(way(old(), environment()))).into()),
@@ -357,14 +375,4 @@ fn the_status_reads_the_same_to_people_and_programs() {
     }
     golden("status.txt", &text);
     golden("status.json", &format!("{}\n", serde_json::to_string_pretty(&full_status()).unwrap()));
-}
-
-#[test]
-fn history_is_aligned_and_escaped() {
-    let line = |time: &str, words: &str| HistoryLine { time: time.to_owned(), words: words.to_owned() };
-    let history = HistoryDocument::new(vec![
-        line("2026-11-28T08:00:00Z", "quarantined 0.164.0: \u{1b}[31mred"),
-        line("2026-11-29T08:00:00.123Z", "confirmed 0.158.0"),
-    ]);
-    golden("history.txt", &(history.human() + &HistoryDocument::new(vec![]).human()));
 }

@@ -15,7 +15,8 @@ use crate::{
     chain::{Error, Updater, with_causes},
     effective,
     event::{Event, millis},
-    journal::{Entry, Leaving},
+    excerpt::Excerpt,
+    journal::{Entry, Leaving, Took},
     outcome::{Fault, Outcome, RolledBack},
     ports::RestartError,
     resume::WayBack,
@@ -73,7 +74,8 @@ impl Updater {
             Ok(downtime) => {
                 // One line, so that no interruption comes between the two.
                 let (build, leaving) = (on_trial.build.clone(), on_trial.leaving.clone());
-                self.record_or_owe(Entry::Confirmed { build, leaving });
+                let took = Took { trial_ms: millis(self.since(began)), downtime_ms: millis(downtime) };
+                self.record_or_owe(Entry::Confirmed { build, leaving, took: Some(took) });
                 if let Some(Leaving { build, reason }) = on_trial.leaving {
                     self.tell(&Event::Quarantined { slot: build.name(), version: build.version, reason });
                 }
@@ -87,7 +89,9 @@ impl Updater {
             }
             Err(Failed { reason, excuse: none_yet }) => {
                 let excuse = none_yet.or_else(|| excuse(&on_trial));
-                self.give_up(on_trial.build, on_trial.from, reason, excuse, began).await
+                let trial = Some(self.since(began));
+                let OnTrial { build, from: to, .. } = on_trial;
+                self.give_up(Failure { build, to, reason, excuse, excerpt: None, began, trial }).await
             }
         }
     }
@@ -145,34 +149,20 @@ impl Updater {
 
     /// Says in the journal that the trial failed, then goes back. Where the journal cannot take it, the open
     /// trial's own line leads the same way.
-    pub(crate) async fn give_up(
-        &self,
-        build: Build,
-        from: Option<Build>,
-        reason: String,
-        excuse: Option<String>,
-        began: Duration,
-    ) -> Outcome {
-        self.tell(&Event::TrialFailed { slot: build.name(), reason: reason.clone() });
-        self.record_or_owe(Entry::Failed {
-            build: build.clone(),
-            to: from.clone(),
-            reason: reason.clone(),
-            excuse: excuse.clone(),
+    pub(crate) async fn give_up(&self, failure: Failure) -> Outcome {
+        self.tell(&Event::TrialFailed {
+            slot: failure.build.name(),
+            reason: failure.reason.clone(),
+            excerpt: failure.excerpt.clone(),
         });
-        self.go_back(build, from, reason, excuse, began).await
+        self.record_or_owe(failure.entry());
+        self.go_back(failure).await
     }
 
     /// The way back: `current` moves, the previous build starts and is judged, and only then is it said whose
     /// fault it was. Each step can be repeated, for recovery does.
-    pub(crate) async fn go_back(
-        &self,
-        from: Build,
-        to: Option<Build>,
-        reason: String,
-        excuse: Option<String>,
-        began: Duration,
-    ) -> Outcome {
+    pub(crate) async fn go_back(&self, failure: Failure) -> Outcome {
+        let Failure { build: from, to, reason, excuse, excerpt, began, trial } = failure;
         let (to, healthy) = match self.return_to(&from, to.as_ref()).await {
             Ok(returned) => returned,
             // `current` may still name the failed build: the journal says so, and the next start tries again.
@@ -180,7 +170,8 @@ impl Updater {
                 let because = format!("`current` could not be moved back: {}", with_causes(&error));
                 self.tell(&Event::Notice { words: because.clone() });
                 let (fault, downtime) = (Fault::Environment { because }, self.since(began));
-                return Outcome::NothingHealthy(RolledBack { from, to: None, reason, fault, downtime });
+                let to = None;
+                return Outcome::NothingHealthy(RolledBack { from, to, reason, fault, downtime, excerpt });
             }
         };
         let downtime = self.since(began);
@@ -200,6 +191,8 @@ impl Updater {
             reason: reason.clone(),
             fault: fault.clone(),
             healthy: healthy.is_ok(),
+            took: trial.map(|trial| Took { trial_ms: millis(trial), downtime_ms: millis(downtime) }),
+            excerpt: excerpt.clone(),
         });
         self.tell(&Event::RolledBack {
             from: from.name(),
@@ -208,7 +201,7 @@ impl Updater {
             fault: fault.clone(),
             healthy: healthy.is_ok(),
         });
-        let rolled_back = RolledBack { from, to, reason, fault, downtime };
+        let rolled_back = RolledBack { from, to, reason, fault, downtime, excerpt };
         match healthy {
             Ok(()) => Outcome::RolledBack(rolled_back),
             Err(_) => Outcome::NothingHealthy(rolled_back),
@@ -275,6 +268,29 @@ impl Updater {
 fn bootstrap_hangs(effective: Option<&Path>) -> bool {
     let text = effective.and_then(|path| std::fs::read_to_string(path).ok());
     text.is_some_and(|text| effective::does_nothing(&text))
+}
+
+/// A trial that is over: what is left, what it is left for, and why.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    pub(crate) build: Build,
+    pub(crate) to: Option<Build>,
+    pub(crate) reason: String,
+    /// What points to the surroundings already now.
+    pub(crate) excuse: Option<String>,
+    pub(crate) excerpt: Option<Excerpt>,
+    /// When the first stop, or what recovers from an interruption, began.
+    pub(crate) began: Duration,
+    /// How long it was on trial; unknown where the trial was interrupted.
+    pub(crate) trial: Option<Duration>,
+}
+
+impl Failure {
+    /// The line that says so before `current` moves back.
+    pub(crate) fn entry(&self) -> Entry {
+        let Self { build, to, reason, excuse, excerpt, .. } = self.clone();
+        Entry::Failed { build, to, reason, excuse, excerpt }
+    }
 }
 
 /// A start on trial that came to nothing.

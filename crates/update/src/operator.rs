@@ -5,6 +5,7 @@ use myriarch_policy::Version;
 use crate::{
     build::Build,
     chain::{Error, Updater},
+    confirm::Failure,
     event::Event,
     journal::{Entry, Leaving},
     outcome::{Outcome, Refusal, RefusalKind, Stage},
@@ -27,7 +28,9 @@ impl Updater {
         if let Recovery::Resume { to: open, from, .. } = recover(&self.journal.lines()?) {
             // What is on trial is what the operator wants to leave.
             let began = self.ports.clock.boottime();
-            return Ok(self.give_up(open, from, ROLLED_BACK.to_owned(), None, began).await);
+            let (build, to, reason) = (open, from, ROLLED_BACK.to_owned());
+            let failure = Failure { build, to, reason, excuse: None, excerpt: None, began, trial: None };
+            return Ok(self.give_up(failure).await);
         }
         if let Some(rolled_back) = self.finish_what_is_open().await? {
             return Ok(rolled_back);

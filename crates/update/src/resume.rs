@@ -6,7 +6,7 @@ use crate::{
     activate::OnTrial,
     build::Build,
     chain::{Error, Updater, with_causes},
-    confirm::Baseline,
+    confirm::{Baseline, Failure},
     event::Event,
     journal::{Entry, Journal, JournalError, Leaving},
     outcome::Outcome,
@@ -50,14 +50,14 @@ impl Updater {
                 };
                 Ok(finished(self.resume(to, from, tries, baseline, leaving).await))
             }
-            Recovery::GoBack { from, to, reason, excuse, recorded } => {
-                self.tell(&Event::Recovering { reason: format!("{}: {reason}; going back", from.name()) });
-                if !recorded {
-                    let (build, to, reason) = (from.clone(), to.clone(), reason.clone());
-                    self.record_or_owe(Entry::Failed { build, to, reason, excuse: excuse.clone() });
-                }
+            Recovery::GoBack { from: build, to, reason, excuse, excerpt, recorded } => {
+                self.tell(&Event::Recovering { reason: format!("{}: {reason}; going back", build.name()) });
                 let began = self.ports.clock.boottime();
-                Ok(finished(self.go_back(from, to, reason, excuse, began).await))
+                let failure = Failure { build, to, reason, excuse, excerpt, began, trial: None };
+                if !recorded {
+                    self.record_or_owe(failure.entry());
+                }
+                Ok(finished(self.go_back(failure).await))
             }
             Recovery::Nothing => self.rescue(),
         }
@@ -77,10 +77,10 @@ impl Updater {
                     "the trial of {name} is open; the updater starts it again and judges it"
                 )))
             }
-            Recovery::GoBack { from, to, reason, excuse, recorded } => {
+            Recovery::GoBack { from, to, reason, excuse, excerpt, recorded } => {
                 if !recorded {
                     let (build, to, reason) = (from.clone(), to.clone(), reason.clone());
-                    self.record_or_owe(Entry::Failed { build, to, reason, excuse });
+                    self.record_or_owe(Entry::Failed { build, to, reason, excuse, excerpt });
                 }
                 match self.way_back(&from, to.as_ref())? {
                     WayBack::To(way) => {
@@ -143,9 +143,10 @@ impl Updater {
             Ok(on_trial) => self.confirm(on_trial).await,
             Err(seen) => {
                 let excuse = Some(format!("the trial could not be taken up again: {seen}"));
-                let (build, to_build, reason) = (to.clone(), way.clone(), seen.clone());
-                self.record_or_owe(Entry::Failed { build, to: to_build, reason, excuse: excuse.clone() });
-                self.go_back(to, way, seen, excuse, began).await
+                let (build, to, reason) = (to, way, seen);
+                let failure = Failure { build, to, reason, excuse, excerpt: None, began, trial: None };
+                self.record_or_owe(failure.entry());
+                self.go_back(failure).await
             }
         }
     }
