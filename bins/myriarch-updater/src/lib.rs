@@ -4,6 +4,7 @@ mod clock;
 mod compose;
 mod conduct;
 mod control;
+mod look;
 mod observers;
 mod restart;
 mod serve;
@@ -78,10 +79,10 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
                 }
             }
         }
-        Verb::Status => match compose::existing_store(&config) {
+        Verb::Status(asked) => match compose::existing_store(&config) {
             Ok(store) => {
-                let document = status::document(&config, &store);
-                data(&if line.json { json(&document) } else { document.human() })
+                let document = status::asked(&config, &store, *asked).await;
+                data(&if line.json { json(&document) } else { document.human(&TimeZone::system()) })
             }
             Err(error) => finish(line, &no_store(&error)),
         },

@@ -21,7 +21,7 @@ use tokio::{
 use crate::{
     compose::{self, ComposeError},
     conduct::update,
-    control,
+    control, look,
     observers::Fanout,
     signals::Signals,
     status,
@@ -114,6 +114,7 @@ pub(crate) async fn run(config: Config, events: Arc<Fanout>) -> Result<ExitCode,
         // Without a reaper orphans stay zombies, which is untidy and no reason to end.
         let _ = Reaper::new().run().await;
     });
+    look::next(&service.store, None);
     if let CheckInterval::Every(interval) = service.config.run.check_interval {
         let service = service.clone();
         tasks.spawn(async move { look_for_offers(&service, interval).await });
@@ -224,6 +225,8 @@ fn is_installed(outcome: &Outcome) -> bool {
 async fn look_for_offers(service: &Service, interval: Duration) {
     let mut pause = interval;
     loop {
+        look::next(&service.store, Some(pause));
+        status::publish(&service.config, &service.store);
         tokio::time::sleep(pause).await;
         let Some(updater) = service.idle() else { continue };
         pause = match update(&updater, &Request::default()).await {
@@ -237,8 +240,6 @@ async fn look_for_offers(service: &Service, interval: Duration) {
                 interval
             }
         };
-        drop(updater);
-        status::publish(&service.config, &service.store);
     }
 }
 

@@ -52,9 +52,9 @@ fn confirmed(build: Build) -> Entry {
     Entry::Confirmed { build, leaving: None, took }
 }
 
-fn excerpt() -> Option<Excerpt> {
+fn excerpt() -> Excerpt {
     let file = "/opt/myriarch/otelcol/logs/0.164.0-20261130T000000Z.log";
-    Some(Excerpt { line: "panic: crash on start\u{1b}[31m".to_owned(), file: Some(file.into()) })
+    Excerpt { line: "panic: crash on start\u{1b}[31m".to_owned(), file: Some(file.into()) }
 }
 
 /// Ends in every way, with every line of the journal's that there is.
@@ -69,14 +69,14 @@ fn eventful() -> Vec<Line> {
         fault,
         healthy,
         took: Some(Took { trial_ms: 60_100, downtime_ms: 64_200 }),
-        excerpt: excerpt(),
+        excerpt: Some(excerpt()),
     };
     let failed = |build: &Build, to: Option<&Build>| Entry::Failed {
         build: build.clone(),
         to: to.cloned(),
         reason: reason(),
         excuse: None,
-        excerpt: excerpt(),
+        excerpt: Some(excerpt()),
     };
     lines([
         trial(None, old.clone(), 2),

@@ -13,12 +13,9 @@ use std::{
 };
 
 use myriarch_cli::{
-    Ending, ExitCode, Reporter, StatusDocument,
+    Ending, ExitCode, Reporter,
     config::{Config, ConfigError},
     describe,
-    status::{
-        Confirmed, Current, Integrity, Last, OnTrial, Quarantined, Running, STATUS_SCHEMA, SlotState, Updater,
-    },
 };
 use myriarch_policy::{Relation, Version};
 use myriarch_update::{
@@ -306,73 +303,4 @@ fn programs_read_every_ending_back_from_its_document() {
         text.push('\n');
     }
     golden("endings.jsonl", &text);
-}
-
-fn full_status() -> StatusDocument {
-    let slot = |name: &str, integrity| SlotState { slot: name.to_owned(), integrity };
-    StatusDocument {
-        schema: STATUS_SCHEMA,
-        service: "otelcol".parse().unwrap(),
-        store: "/opt/myriarch/otelcol".into(),
-        current: Current::Slot {
-            slot: SLOT.to_owned(),
-            version: version("0.165.1"),
-            binary: Digest::of(b"binary"),
-            integrity: Integrity::Intact,
-        },
-        running: vec![
-            Running { slot: Some(SLOT.to_owned()), pids: vec![4242] },
-            Running { slot: Some(OLD_SLOT.to_owned()), pids: vec![17, 18] },
-            Running { slot: None, pids: vec![19] },
-        ],
-        updater: Some(Updater { pid: 77, since: "2026-11-30T08:00:00Z".to_owned() }),
-        trial: Some(OnTrial { to: SLOT.to_owned(), from: Some(OLD_SLOT.to_owned()), tries: 1 }),
-        pin: Some(version("0.165.1")),
-        last: Some(Last { words: "confirmed 0.158.0".to_owned(), time: "2026-11-29T08:00:00Z".to_owned() }),
-        confirmed: vec![Confirmed {
-            version: version("0.158.0"),
-            slot: OLD_SLOT.to_owned(),
-            since: "2026-11-29T08:00:00Z".to_owned(),
-        }],
-        quarantined: vec![Quarantined {
-            version: version("0.164.0"),
-            slot: "0.164.0-ffffffffffff".to_owned(),
-            reason: "never ready\n\u{1b}]0;owned\u{7}".to_owned(),
-            since: "2026-11-28T08:00:00Z".to_owned(),
-        }],
-        slots: vec![
-            slot(OLD_SLOT, Integrity::Intact),
-            slot("0.164.0-ffffffffffff", Integrity::Damaged { reason: "expected aa, found bb".to_owned() }),
-            slot("0.9.0-000000000000", Integrity::Unchecked),
-        ],
-    }
-}
-
-fn empty_status() -> StatusDocument {
-    StatusDocument {
-        current: Current::Absent,
-        running: vec![],
-        updater: None,
-        trial: None,
-        pin: None,
-        last: None,
-        confirmed: vec![],
-        quarantined: vec![],
-        slots: vec![],
-        ..full_status()
-    }
-}
-
-#[test]
-fn the_status_reads_the_same_to_people_and_programs() {
-    let foreign =
-        StatusDocument { current: Current::Foreign { target: "/usr/bin/otelcol".into() }, ..empty_status() };
-    let mut text = String::new();
-    for status in [full_status(), empty_status(), foreign] {
-        write!(text, "---\n{}", status.human()).unwrap();
-        let json = serde_json::to_string(&status).unwrap();
-        assert_eq!(serde_json::from_str::<StatusDocument>(&json).unwrap(), status);
-    }
-    golden("status.txt", &text);
-    golden("status.json", &format!("{}\n", serde_json::to_string_pretty(&full_status()).unwrap()));
 }

@@ -37,6 +37,7 @@
 //! # }
 //! ```
 
+mod checks;
 mod current;
 pub mod durable;
 mod error;
@@ -50,6 +51,7 @@ mod staging;
 mod store;
 mod writer;
 
+pub use checks::Checks;
 pub use current::Current;
 pub use error::StoreError;
 pub use lock::{Holder, LockError};
