@@ -66,7 +66,9 @@ pub(crate) fn store(config: &Config) -> Result<Store, StoreError> {
 
 /// The store for those who only look: a mistyped path makes none.
 pub(crate) fn existing_store(config: &Config) -> Result<Store, StoreError> {
-    if config.store.path.is_dir() { store(config) } else { Store::open(&config.store.path) }
+    // Making the layout syncs directories, which takes long on a busy disk: only where something is missing.
+    Store::open(&config.store.path)
+        .or_else(|error| if config.store.path.is_dir() { store(config) } else { Err(error) })
 }
 
 /// What the configuration says, ready to be put together. Making it touches nothing.
@@ -302,6 +304,11 @@ pub(crate) fn restart(config: &Config, observe: Arc<dyn Observe>) -> Arc<dyn Res
 /// Where the child's pid is kept for the case that the updater is killed.
 pub(crate) fn child_record(config: &Config) -> PathBuf {
     config.run.directory.join("child.json")
+}
+
+/// Where what is known of the slots' integrity is kept until the machine starts anew.
+pub(crate) fn checked(config: &Config) -> PathBuf {
+    config.run.directory.join("checked.json")
 }
 
 /// How the child is asked to stop.

@@ -5,6 +5,7 @@ mod clock;
 mod compose;
 mod conduct;
 mod control;
+mod look;
 mod observers;
 mod recover;
 mod restart;
@@ -25,6 +26,7 @@ use std::{
 };
 
 use clap::Parser as _;
+use jiff::tz::TimeZone;
 use myriarch_cli::{
     Config, Ending, ExitCode, Reporter, config::Restart as RestartKind, control::Verb as Asked,
 };
@@ -81,15 +83,17 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
                 }
             }
         }
-        Verb::Status => match compose::existing_store(&config) {
+        Verb::Status(asked) => match compose::existing_store(&config) {
             Ok(store) => {
-                let document = status::document(&config, &store);
-                data(&if line.json { json(&document) } else { document.human() })
+                let document = status::asked(&config, &store, *asked).await;
+                data(&if line.json { json(&document) } else { document.human(&TimeZone::system()) })
             }
             Err(error) => finish(line, &no_store(&error)),
         },
         Verb::History => match compose::existing_store(&config).map(|store| status::history(&store)) {
-            Ok(Ok(history)) => data(&if line.json { json(&history) } else { history.human() }),
+            Ok(Ok(history)) => {
+                data(&if line.json { json(&history) } else { history.human(&TimeZone::system()) })
+            }
             Ok(Err(error)) => {
                 let hint = "`run` sets a damaged journal aside and begins a new one; a newer one needs the version that wrote it";
                 finish(line, &Ending::failed(ExitCode::Failed, &error, Some(hint.to_owned())))

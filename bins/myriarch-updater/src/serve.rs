@@ -19,7 +19,7 @@ use tokio::{sync::oneshot, task::JoinSet};
 use crate::{
     compose::{self, ComposeError},
     conduct::update,
-    control,
+    control, look,
     observers::Fanout,
     signals::Signals,
     status,
@@ -126,6 +126,7 @@ pub(crate) async fn run(config: Config, events: Arc<Fanout>) -> Result<ExitCode,
         // Without a reaper orphans stay zombies, which is untidy and no reason to end.
         let _ = Reaper::new().run().await;
     });
+    look::next(&service.store, None);
     if let CheckInterval::Every(interval) = service.config.run.check_interval {
         let service = service.clone();
         tasks.spawn(async move { look_for_offers(&service, interval).await });
@@ -248,6 +249,8 @@ fn is_installed(outcome: &Outcome) -> bool {
 async fn look_for_offers(service: &Service, interval: Duration) {
     let mut pause = interval;
     loop {
+        look::next(&service.store, Some(pause));
+        status::publish(&service.config, &service.store);
         tokio::time::sleep(pause).await;
         let Ok(updater) = service.turns.take("a look for offers") else { continue };
         // A program that somebody stopped is not started by an update that nobody asked for.
@@ -265,8 +268,6 @@ async fn look_for_offers(service: &Service, interval: Duration) {
                 interval
             }
         };
-        drop(updater);
-        status::publish(&service.config, &service.store);
     }
 }
 

@@ -29,13 +29,16 @@ pub mod ending;
 pub mod escape;
 pub mod exit;
 pub mod history;
+pub mod look;
 pub mod reporter;
 mod size;
 pub mod status;
+mod time;
 
 pub use config::{Config, ConfigError, ServiceName};
 pub use ending::Ending;
 pub use exit::ExitCode;
-pub use history::{HistoryDocument, HistoryLine};
+pub use history::HistoryDocument;
+pub use look::LookDocument;
 pub use reporter::Reporter;
 pub use status::StatusDocument;

@@ -251,7 +251,7 @@ impl Updater {
             && let Some(slot) = self.store.current_slot()?
             && slot.check().is_ok()
         {
-            self.record(Entry::Confirmed { build: Build::of(&slot)?, leaving: None })?;
+            self.record(Entry::Confirmed { build: Build::of(&slot)?, leaving: None, took: None })?;
         }
         Ok(())
     }

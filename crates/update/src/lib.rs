@@ -66,6 +66,7 @@ mod confirm;
 mod effective;
 mod elf;
 mod event;
+mod excerpt;
 pub mod journal;
 mod obtain;
 mod operator;
@@ -86,6 +87,7 @@ mod validate;
 pub use build::Build;
 pub use chain::{AtRest, Error, Ports, Request, Settings, StartedBy, Updater, Validation};
 pub use event::{Check, Event};
+pub use excerpt::Excerpt;
 pub use outcome::{Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
 pub use ports::{
     Clock, Delivery, Ended, Found, NotReady, Observe, Offer, Outstanding, Progress, Restart, RestartError,
