@@ -25,7 +25,7 @@ use crate::{
     platform::{LINUX, host_arch},
     progress::Progress,
     release::{CHECKSUM, Companion, Download, Location, NamedBy, Outstanding, Release, missing},
-    remembered::{Memory, Remembered},
+    remembered::{Memory, Remembered, is_same},
     retry::{Retries, Tries},
     template::{Kind, Platform, TemplateSet, Templates, is_nameable},
     transfer::Transfer,
@@ -163,11 +163,11 @@ impl Http {
         let document = self.document(index, self.limits.index);
         let known = self.memory.recall();
         let mut found = document.bring(known.as_ref().map(|known| &known.tag)).await?;
-        if let (Found::Unchanged { at }, Some(known)) = (&found, known) {
-            if *at == known.at {
+        if let (Found::Unchanged { at, tag }, Some(known)) = (&found, known) {
+            if *at == known.at && tag.as_ref().is_some_and(|tag| is_same(tag, &known.tag)) {
                 return Ok((Index { at: known.at, content: known.content }, Some(known.tag)));
             }
-            // Another server's "not modified" says nothing about this one's document.
+            // "Not modified" from elsewhere, or of something else, says nothing about this document.
             found = document.bring(None).await?;
         }
         match found {
