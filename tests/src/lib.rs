@@ -6,13 +6,16 @@
 pub mod archive;
 pub mod built;
 pub mod collector;
+pub mod host;
 pub mod machine;
 pub mod ports;
 pub mod programs;
 pub mod proxy;
+pub mod publisher;
 pub mod server;
 pub mod shared;
 pub mod sigstore;
+pub mod site;
 pub mod small_disk;
 pub mod stand_in;
 pub mod supervisor;

@@ -137,7 +137,13 @@ fn running_from(slot: &Slot) -> Option<Running> {
 
 fn last(lines: &[Line], trouble: Option<String>) -> Option<Last> {
     let ended = |line: &&Line| {
-        matches!(line.entry, Entry::Confirmed { .. } | Entry::RolledBack { .. } | Entry::Rescued { .. })
+        matches!(
+            line.entry,
+            Entry::Confirmed { .. }
+                | Entry::RolledBack { .. }
+                | Entry::Withdrawn { .. }
+                | Entry::Rescued { .. }
+        )
     };
     let last = lines.iter().rev().find(ended);
     match (trouble, last) {
@@ -174,6 +180,13 @@ fn words(entry: &Entry) -> String {
             if *healthy { "healthy" } else { "not healthy" },
             describe::blame(fault),
         ),
+        Entry::Withdrawn { from, to, reason } => {
+            format!(
+                "left {} without a verdict: {reason}; {} is current, nothing was started",
+                from.name(),
+                named(to)
+            )
+        }
         Entry::Rescued { to, reason } => format!("{reason}; {} is current now", named(to)),
         Entry::Quarantined { build, reason } => format!("{} quarantined: {reason}", build.name()),
         Entry::Released { version } => format!("{version} released from quarantine"),

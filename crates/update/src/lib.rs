@@ -29,7 +29,7 @@
 //!     async fn stop(&self) -> Result<(), RestartError> {
 //!         Ok(())
 //!     }
-//!     async fn ended(&self) -> String {
+//!     async fn ended(&self) -> Ended {
 //!         std::future::pending().await
 //!     }
 //! }
@@ -64,6 +64,7 @@ mod build;
 mod chain;
 mod confirm;
 mod effective;
+mod elf;
 mod event;
 pub mod journal;
 mod obtain;
@@ -83,11 +84,12 @@ mod unpack;
 mod validate;
 
 pub use build::Build;
-pub use chain::{AtRest, Error, Ports, Request, Settings, Updater, Validation};
+pub use chain::{AtRest, Error, Ports, Request, Settings, StartedBy, Updater, Validation};
 pub use event::{Check, Event};
 pub use outcome::{Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
 pub use ports::{
-    Clock, Delivery, Observe, Offer, Outstanding, Progress, Restart, RestartError, Source, SourceError,
+    Clock, Delivery, Ended, Found, NotReady, Observe, Offer, Outstanding, Progress, Restart, RestartError,
+    Source, SourceError,
 };
 pub use recovery::{Recovery, recover};
 pub use resume::{Resumed, without_updating};

@@ -42,7 +42,7 @@ impl Updater {
         let (binary, largest) = (&self.settings.binary, self.settings.largest_program);
         let unpacked = unpack_one_if(&mut archive, binary, largest, fits, &mut staging);
         let store = self.store.root();
-        unpacked.map_err(|error| no_room.unwrap_or_else(|| unpacking(&error, &verified.path, store)))?;
+        unpacked.map_err(|error| no_room.unwrap_or_else(|| unpacking(&error, &verified.source, store)))?;
         let unpacked = archive.finish().map_err(|error| disk(&error))?;
         if unpacked != verified.digest {
             return Err(changed(&verified, unpacked).into());
@@ -92,7 +92,7 @@ impl<R: Read> Hashing<R> {
     }
 }
 
-fn unpacking(error: &UnpackError, archive: &Path, store: &Path) -> Refusal {
+fn unpacking(error: &UnpackError, archive: &str, store: &Path) -> Refusal {
     let full = format!(
         "free space at {}; the download is kept, and the next update goes on from it",
         store.display()
@@ -103,7 +103,8 @@ fn unpacking(error: &UnpackError, archive: &Path, store: &Path) -> Refusal {
             (RefusalKind::Environment, "check the space and the permissions of the store")
         }
         UnpackError::TooLarge { .. } => {
-            (RefusalKind::Candidate, "if the program really is that large, raise source.max_archive")
+            let hint = "if the program really is that large, raise source.max_archive: eight times that is the limit";
+            (RefusalKind::Candidate, hint)
         }
         UnpackError::NotGzip
         | UnpackError::Truncated { .. }
@@ -115,7 +116,7 @@ fn unpacking(error: &UnpackError, archive: &Path, store: &Path) -> Refusal {
             (RefusalKind::Candidate, "it was published like this: tell its publisher, or mend program.binary")
         }
     };
-    let reason = format!("archive {}: {}", archive.display(), with_causes(error));
+    let reason = format!("archive {archive}: {}", with_causes(error));
     Refusal { stage: Stage::Stage, kind, reason, hint: hint.to_owned() }
 }
 
