@@ -17,7 +17,7 @@ use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
     compose::{self, ComposeError},
-    conduct::update,
+    conduct::{hint, update},
     control,
     observers::Fanout,
     signals::Signals,
@@ -195,7 +195,7 @@ async fn bring_up(service: &Service, updater: &Updater) -> bool {
         }
         // The journal or the disk is ill: what `current` names still runs, if it is intact.
         Err(error) => {
-            service.say(format!("recovery: {}", with_causes(&error)));
+            service.say(format!("recovery: {}; hint: {}", with_causes(&error), hint(&error)));
             updater.current_is_intact() && start(service).await
         }
     }
