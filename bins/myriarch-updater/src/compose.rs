@@ -21,7 +21,7 @@ use myriarch_store::{LockError, Store, StoreError, Writer};
 use myriarch_supervise::{Output, Signal, Spec, Stop};
 use myriarch_systemd::Systemd;
 use myriarch_update::{AtRest, Observe, Ports, Restart, Settings, StartedBy, Updater, Validation};
-use myriarch_verify::{KeylessRule, KeylessSpec, Pins, Rule, TrustPolicy, TrustedRoot};
+use myriarch_verify::{KeylessRule, KeylessSpec, Pins, Rule, TrustPolicy, TrustPolicyError, TrustedRoot};
 
 use crate::{
     accounts::{self, Unknown},
@@ -150,7 +150,15 @@ pub(crate) fn trust(config: &Config) -> Result<TrustPolicy, ComposeError> {
             .collect();
         let (issuer, identity) = (keyless.issuer.clone(), keyless.identity.clone());
         let spec = KeylessSpec { issuer, identity, claims, root, require };
-        rules.push(Rule::Keyless(KeylessRule::new(spec).map_err(|error| untrustworthy(&error))?));
+        let rule = KeylessRule::new(spec).map_err(|error| match &keyless.trusted_root {
+            Some(path) if matches!(error, TrustPolicyError::Root(_)) => ComposeError::Unusable {
+                what: "trust.keyless.trusted_root",
+                reason: format!("{}: {}", path.display(), with_causes(&error)),
+                hint: error.hint().to_owned(),
+            },
+            _ => untrustworthy(&error),
+        });
+        rules.push(Rule::Keyless(rule?));
     }
     if !config.trust.pins.is_empty() {
         let pins = config.trust.pins.iter().map(|pin| (pin.version.bare().to_owned(), pin.archive));

@@ -2,7 +2,7 @@
 //! and for the control socket.
 
 use myriarch_cli::{Ending, ExitCode, control::Verb};
-use myriarch_update::{Build, Checked, Error, Outcome, Request, Updater};
+use myriarch_update::{Build, Checked, Error, Outcome, Request, Updater, journal::JournalError};
 
 use crate::look;
 
@@ -66,8 +66,29 @@ pub(crate) fn failed(error: &Error) -> Ending {
     match error {
         Error::Refused(refusal) => refusal.into(),
         Error::Journal(_) | Error::Store(_) => {
-            let hint = "nothing was restarted by this; `status` says what is on disk and what runs";
-            Ending::failed(ExitCode::Failed, error, Some(hint.to_owned()))
+            Ending::failed(ExitCode::Failed, error, Some(hint(error).to_owned()))
         }
+    }
+}
+
+/// What an operator can do about a run that came to no outcome.
+pub(crate) fn hint(error: &Error) -> &str {
+    match error {
+        Error::Refused(refusal) => &refusal.hint,
+        Error::Journal(error) => journal_hint(error),
+        Error::Store(_) => "nothing was restarted by this; `status` says what is on disk and what runs",
+    }
+}
+
+/// What an operator can do about a journal that cannot be used.
+pub(crate) fn journal_hint(error: &JournalError) -> &'static str {
+    match error {
+        JournalError::NewerSchema { .. } => {
+            "a newer version of this program wrote it: run that one again; what is installed runs on meanwhile"
+        }
+        JournalError::Unreadable { .. } => {
+            "start `run` anew: it sets a damaged journal aside and begins another with what can be read"
+        }
+        JournalError::Io { .. } => "look at the store's disk and permissions; nothing was restarted by this",
     }
 }

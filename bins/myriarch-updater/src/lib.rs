@@ -95,8 +95,8 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
                 data(&if line.json { json(&history) } else { history.human(&TimeZone::system()) })
             }
             Ok(Err(error)) => {
-                let hint = "`run` sets a damaged journal aside and begins a new one; a newer one needs the version that wrote it";
-                finish(line, &Ending::failed(ExitCode::Failed, &error, Some(hint.to_owned())))
+                let hint = conduct::journal_hint(&error).to_owned();
+                finish(line, &Ending::failed(ExitCode::Failed, &error, Some(hint)))
             }
             Err(error) => finish(line, &no_store(&error)),
         },

@@ -18,7 +18,7 @@ use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
     compose::{self, ComposeError},
-    conduct::update,
+    conduct::{hint, update},
     control, look,
     observers::Fanout,
     signals::Signals,
@@ -208,7 +208,7 @@ async fn bring_up(service: &Service, updater: &Updater) -> bool {
         }
         // The journal or the disk is ill: what `current` names still runs, if it is intact.
         Err(error) => {
-            service.say(format!("recovery: {}", with_causes(&error)));
+            service.say(format!("recovery: {}; hint: {}", with_causes(&error), hint(&error)));
             service.is_unit() || (updater.current_is_intact() && start(service).await)
         }
     }

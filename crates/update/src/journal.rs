@@ -7,7 +7,8 @@
 //! cannot understand.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _, Seek as _},
     path::{Path, PathBuf},
 };
 
@@ -257,6 +258,18 @@ impl Journal {
                 Err(JournalError::Unreadable { path: self.path.clone(), line, reason, readable })
             }
         }
+    }
+
+    /// Whether the last line is torn: it was begun, and never promised to anybody.
+    pub(crate) fn is_torn(&self) -> bool {
+        let last = || -> io::Result<u8> {
+            let mut file = fs::File::open(&self.path)?;
+            file.seek(io::SeekFrom::End(-1))?;
+            let mut byte = [0];
+            file.read_exact(&mut byte)?;
+            Ok(byte[0])
+        };
+        last().is_ok_and(|byte| byte != b'\n')
     }
 
     /// Appends one line and returns once it is durable.

@@ -298,7 +298,7 @@ impl Updater {
                 Err(damage) => damage.to_string(),
             },
             None if state.confirmed().is_empty() => return Ok(Resumed::Empty),
-            None => "`current` names no slot that can be read".to_owned(),
+            None => self.what_is_wrong_with_current()?,
         };
         let intact = self.newest_intact(&state, |_| true);
         if intact.is_none() && self.store.current()? == Current::Absent {
@@ -317,6 +317,20 @@ impl Updater {
             None => self.store.clear()?,
         }
         Ok(Resumed::Rescued { to: to.map(Box::new), reason: wrong })
+    }
+
+    /// Where `current` names no slot that can be read.
+    fn what_is_wrong_with_current(&self) -> Result<String, Error> {
+        Ok(match self.store.current()? {
+            Current::Absent => "`current` is not there".to_owned(),
+            Current::Foreign { target } => {
+                format!("`current` leads to {}, which is no slot of this store", target.display())
+            }
+            Current::Slot(name) => match self.store.slot(&name) {
+                Err(error) => format!("`current` names {name}: {}", with_causes(&error)),
+                Ok(_) => format!("`current` names {name}, which could not be read a moment ago"),
+            },
+        })
     }
 
     /// Where a failed trial can go back to: exactly `wanted` if it is intact, otherwise the latest confirmed
