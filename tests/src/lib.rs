@@ -12,6 +12,7 @@ pub mod ports;
 pub mod programs;
 pub mod publisher;
 pub mod server;
+pub mod service_manager;
 pub mod shared;
 pub mod sigstore;
 pub mod site;
