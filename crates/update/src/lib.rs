@@ -64,6 +64,7 @@ mod build;
 mod chain;
 mod confirm;
 mod effective;
+mod elf;
 mod event;
 pub mod journal;
 mod obtain;
@@ -74,6 +75,7 @@ mod recovery;
 mod resume;
 mod retention;
 mod select;
+mod space;
 mod stage;
 mod start;
 mod state;
@@ -86,11 +88,11 @@ pub use chain::{AtRest, Error, Ports, Request, Settings, StartedBy, Updater, Val
 pub use event::{Check, Event};
 pub use outcome::{Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
 pub use ports::{
-    Clock, Delivery, Ended, Found, NotReady, Observe, Offer, Progress, Restart, RestartError, Source,
-    SourceError,
+    Clock, Delivery, Ended, Found, NotReady, Observe, Offer, Outstanding, Progress, Restart, RestartError,
+    Source, SourceError,
 };
 pub use recovery::{Recovery, recover};
 pub use resume::{Resumed, without_updating};
 pub use select::Checked;
 pub use state::{Quarantined, State};
-pub use unpack::{Names, UnpackError, unpack_one};
+pub use unpack::{Names, UnpackError, unpack_one, unpack_one_if};

@@ -224,7 +224,9 @@ fn objection(script: &Script, options: &Options) -> Option<String> {
             let (uids, gids, groups) = (numbers("Uid:"), numbers("Gid:"), numbers("Groups:"));
             let all = uids.iter().all(|found| found == uid) && gids.iter().all(|found| found == gid);
             let reason = format!("invalid configuration: run as {uids:?}, {gids:?}, groups {groups:?}");
-            (!all || groups != [*group]).then_some(reason)
+            // The main group may be listed as well, as it is by systemd.
+            let others: Vec<_> = groups.into_iter().filter(|found| found != gid).collect();
+            (!all || others != [*group]).then_some(reason)
         }
         _ => None,
     }
@@ -352,6 +354,9 @@ fn serve_health(script: &Script, endpoint: &str, begin: Instant, stopping: Arc<A
     if matches!(script.health, Health::OtherProcess) {
         return start_impostor(endpoint);
     }
+    if matches!(script.health, Health::Absent) {
+        return;
+    }
     let listener = bind(endpoint, "failed to start extensions");
     let health = script.health.clone();
     thread::spawn(move || {
@@ -360,7 +365,7 @@ fn serve_health(script: &Script, endpoint: &str, begin: Instant, stopping: Arc<A
             let well = match health {
                 Health::ReadyAfter { ms } => since >= ms,
                 Health::UnhealthyAfter { ms } => since < ms,
-                Health::Never | Health::OtherProcess => false,
+                Health::Never | Health::Absent | Health::OtherProcess => false,
                 Health::Mute => {
                     // Keeps the connection open in silence.
                     std::mem::forget(stream);
