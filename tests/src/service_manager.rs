@@ -296,6 +296,10 @@ impl Unit {
         let within = self.starts.len() < self.plan.burst || self.plan.burst == 0;
         if !within {
             self.state = State::Failed;
+            // A crash that led here stays the result.
+            if self.result == "success" {
+                self.result = "start-limit-hit";
+            }
             return false;
         }
         self.starts.push(Instant::now());

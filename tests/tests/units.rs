@@ -156,6 +156,14 @@ fn a_failure_that_was_there_before_is_not_reset() {
 }
 
 #[test]
+fn a_start_limit_that_only_our_restart_reaches_holds_nothing_up() {
+    let mut host = host("always", 1);
+    host.machine.offer_program(NEW, &StandIn::version(NEW).build());
+    host.ends(&["update"], 0, &["updated: 1.1.0 is confirmed"]);
+    assert!(host.runs(NEW));
+}
+
+#[test]
 fn a_stop_in_mid_trial_ends_it_and_starts_nothing() {
     for restart in ["always", "on-failure", "no"] {
         let mut host = host(restart, 0);

@@ -366,7 +366,6 @@ impl Updater {
             WayBack::To(way) => {
                 let (to, slot) = *way;
                 self.store.point(&slot)?;
-                self.tell(&Event::Restarting { slot: slot.name().to_string() });
                 (Some(to), self.restart_healthy(&slot, first).await)
             }
             WayBack::Stay(damage) => {
@@ -396,6 +395,9 @@ impl Updater {
             };
             let is_to_start = start > 0 || first == First::Start || !runs(slot);
             if is_to_start {
+                if start == 0 {
+                    self.tell(&Event::Restarting { slot: slot.name().to_string() });
+                }
                 match self.ports.restart.restart(&program).await {
                     Ok(()) => {}
                     Err(RestartError::Stopped { reason }) => return Health::Stopped(reason),
