@@ -13,6 +13,7 @@ pub mod programs;
 pub mod proxy;
 pub mod publisher;
 pub mod server;
+pub mod service_manager;
 pub mod shared;
 pub mod sigstore;
 pub mod site;

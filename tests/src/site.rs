@@ -27,13 +27,11 @@ pub struct SitePlan {
     pub unit: String,
     /// Lines of the unit's `[Service]` besides `ExecStart=`.
     pub service: String,
-    /// Milliseconds that a candidate must stay healthy.
-    pub soak_ms: u32,
 }
 
 impl Default for SitePlan {
     fn default() -> Self {
-        Self { unit: String::new(), service: "Restart=always\nRestartSec=100ms\n".to_owned(), soak_ms: 1000 }
+        Self { unit: String::new(), service: "Restart=always\nRestartSec=100ms\n".to_owned() }
     }
 }
 
@@ -59,7 +57,7 @@ impl Site {
         let collector = supervisor::collector_config(site.health_port, otlp);
         site.host.write("/etc/col/collector.yaml", collector, 0o644);
         site.host.write("/etc/myriarch/root.json", site.publisher.sigstore().trusted_root_json(), 0o644);
-        site.host.write("/etc/myriarch/col.toml", site.configuration(plan), 0o600);
+        site.host.write("/etc/myriarch/col.toml", site.configuration(), 0o600);
         let SitePlan { unit, service, .. } = plan;
         let file = format!(
             "[Unit]\nWants=myriarch-boot@{SERVICE}.service\nAfter=myriarch-boot@{SERVICE}.service\n\
@@ -96,6 +94,11 @@ impl Site {
         let output = self.verb(&["update"]);
         assert_eq!(output.status.code(), Some(0), "{}", words(&output));
         assert_eq!(self.current_version().as_deref(), Some(version));
+    }
+
+    /// From now on a candidate must stay healthy for so many seconds.
+    pub fn soak_for(&self, seconds: u32) {
+        self.host.sh(&format!("sed -i 's/^soak = .*/soak = \"{seconds}s\"/' /etc/myriarch/{SERVICE}.toml"));
     }
 
     /// Runs a verb to its end.
@@ -154,10 +157,13 @@ impl Site {
 
     /// Waits until a trial is on and its program runs.
     pub fn wait_for_trial_of(&self, version: &str) {
-        self.wait("the trial", |site| site.count("trial") > site.count("confirmed") && site.runs(version));
+        let running = format!(
+            "readlink /proc/$(systemctl show --value -p MainPID {SERVICE})/exe | grep -q '/{version}-'"
+        );
+        self.wait("the trial", |site| site.host.holds(&running) && health(site.health_port) == Some(200));
     }
 
-    fn configuration(&self, plan: &SitePlan) -> String {
+    fn configuration(&self) -> String {
         format!(
             r#"schema = 1
 service = "{SERVICE}"
@@ -187,12 +193,11 @@ timeout = "60s"
 [probe]
 http = "http://127.0.0.1:{port}/"
 settle = "30s"
-soak = "{soak}ms"
+soak = "1s"
 interval = "200ms"
 "#,
             index = self.publisher.index(),
             port = self.health_port,
-            soak = plan.soak_ms,
         )
     }
 }

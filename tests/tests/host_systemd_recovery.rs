@@ -10,12 +10,8 @@ use myriarch_tests::{
 const OLD: &str = "1.0.0";
 const NEW: &str = "1.1.0";
 
-/// Long enough for a test to act in it.
-const LONG_SOAK_MS: u32 = 15_000;
-
-fn long_soak() -> SitePlan {
-    SitePlan { soak_ms: LONG_SOAK_MS, ..SitePlan::default() }
-}
+/// Seconds of a soak that is long enough for a test to act in it.
+const LONG_SOAK: u32 = 15;
 
 /// Starts an update to [`NEW`] and leaves its updater dead, the trial open and the candidate running.
 fn kill_in_mid_trial(site: &Site) {
@@ -31,11 +27,13 @@ fn kill_in_mid_trial(site: &Site) {
 #[test]
 fn on_host_a_candidate_that_fails_when_the_updater_is_dead_is_left_by_its_unit() {
     let test = "on_host_a_candidate_that_fails_when_the_updater_is_dead_is_left_by_its_unit";
-    let plan = SitePlan { unit: "StartLimitIntervalSec=1h\nStartLimitBurst=4\n".to_owned(), ..long_soak() };
+    let plan =
+        SitePlan { unit: "StartLimitIntervalSec=1h\nStartLimitBurst=3\n".to_owned(), ..SitePlan::default() };
     let Some(mut site) = Site::start(test, &plan) else { return };
     site.install(OLD);
+    site.soak_for(LONG_SOAK);
     // It dies a while after it was killed for, each time, so that systemd gives up in the end.
-    site.offer(NEW, &StandIn::version(NEW).end(End::Exit { ms: 4000, code: 7 }));
+    site.offer(NEW, &StandIn::version(NEW).end(End::Exit { ms: 10_000, code: 7 }));
     kill_in_mid_trial(&site);
     site.wait("the way back", |site| site.count("rolled-back") == 1 && site.runs(OLD));
     assert_eq!(site.current_version().as_deref(), Some(OLD));
@@ -54,8 +52,9 @@ fn on_host_a_candidate_that_fails_when_the_updater_is_dead_is_left_by_its_unit()
 #[test]
 fn on_host_a_candidate_that_runs_when_the_updater_is_dead_is_judged_as_it_is() {
     let test = "on_host_a_candidate_that_runs_when_the_updater_is_dead_is_judged_as_it_is";
-    let Some(mut site) = Site::start(test, &long_soak()) else { return };
+    let Some(mut site) = Site::start(test, &SitePlan::default()) else { return };
     site.install(OLD);
+    site.soak_for(LONG_SOAK);
     site.offer(NEW, &StandIn::version(NEW));
     kill_in_mid_trial(&site);
     let (pid, trials) = (site.host.main_pid(SERVICE), site.count("trial"));
@@ -69,8 +68,9 @@ fn on_host_a_candidate_that_runs_when_the_updater_is_dead_is_judged_as_it_is() {
 #[test]
 fn on_host_a_reboot_in_mid_trial_costs_a_try_and_the_trial_goes_on() {
     let test = "on_host_a_reboot_in_mid_trial_costs_a_try_and_the_trial_goes_on";
-    let Some(mut site) = Site::start(test, &long_soak()) else { return };
+    let Some(mut site) = Site::start(test, &SitePlan::default()) else { return };
     site.install(OLD);
+    site.soak_for(LONG_SOAK);
     site.offer(NEW, &StandIn::version(NEW));
     kill_in_mid_trial(&site);
     site.host.sh("systemctl enable --quiet myriarch-updater@col");
@@ -97,8 +97,9 @@ fn on_host_a_reboot_in_mid_trial_costs_a_try_and_the_trial_goes_on() {
 #[test]
 fn on_host_an_orderly_reboot_in_mid_trial_leaves_it_open() {
     let test = "on_host_an_orderly_reboot_in_mid_trial_leaves_it_open";
-    let Some(mut site) = Site::start(test, &long_soak()) else { return };
+    let Some(mut site) = Site::start(test, &SitePlan::default()) else { return };
     site.install(OLD);
+    site.soak_for(LONG_SOAK);
     site.host.sh("systemctl enable --quiet --now myriarch-updater@col");
     site.offer(NEW, &StandIn::version(NEW));
     site.wait("the updater", |site| site.verb(&["check"]).status.code() == Some(100));
@@ -114,8 +115,9 @@ fn on_host_an_orderly_reboot_in_mid_trial_leaves_it_open() {
 #[test]
 fn on_host_a_trial_without_tries_is_left_before_the_boots_first_start() {
     let test = "on_host_a_trial_without_tries_is_left_before_the_boots_first_start";
-    let Some(mut site) = Site::start(test, &long_soak()) else { return };
+    let Some(mut site) = Site::start(test, &SitePlan::default()) else { return };
     site.install(OLD);
+    site.soak_for(LONG_SOAK);
     site.offer(NEW, &StandIn::version(NEW));
     kill_in_mid_trial(&site);
     for _ in 0..2 {

@@ -9,8 +9,8 @@ use myriarch_tests::{
 const OLD: &str = "1.0.0";
 const NEW: &str = "1.1.0";
 
-/// Long enough for a test to act in it.
-const LONG_SOAK_MS: u32 = 15_000;
+/// Seconds of a soak that is long enough for a test to act in it.
+const LONG_SOAK: u32 = 15;
 
 #[test]
 fn on_host_an_update_is_judged_in_the_units_own_surroundings() {
@@ -60,7 +60,10 @@ fn on_host_a_crash_under_restart_always_is_left_at_once() {
     let Some(mut site) = Site::start("on_host_a_crash_under_restart_always_is_left_at_once", &plan) else {
         return;
     };
-    site.install(OLD);
+    // One start more than the limit allows, each of our own.
+    for version in ["0.7.0", "0.8.0", "0.9.0", OLD] {
+        site.install(version);
+    }
     // Restarted by systemd again and again, until it gives up.
     site.offer(NEW, &StandIn::version(NEW).end(End::Exit { ms: 0, code: 7 }));
     let output = site.verb(&["update"]);
@@ -103,12 +106,13 @@ fn on_host_a_failure_that_was_there_before_is_not_reset() {
 fn on_host_a_stop_in_mid_trial_ends_it_and_starts_nothing() {
     for restart in ["always", "on-failure"] {
         let service = format!("Restart={restart}\nRestartSec=100ms\n");
-        let plan = SitePlan { service, soak_ms: LONG_SOAK_MS, ..SitePlan::default() };
+        let plan = SitePlan { service, ..SitePlan::default() };
         let Some(mut site) = Site::start("on_host_a_stop_in_mid_trial_ends_it_and_starts_nothing", &plan)
         else {
             return;
         };
         site.install(OLD);
+        site.soak_for(LONG_SOAK);
         site.offer(NEW, &StandIn::version(NEW));
         let update = site.spawn(&["update"]);
         site.wait_for_trial_of(NEW);
@@ -124,9 +128,10 @@ fn on_host_a_stop_in_mid_trial_ends_it_and_starts_nothing() {
 
 #[test]
 fn on_host_a_restart_in_the_soak_begins_it_anew() {
-    let plan = SitePlan { soak_ms: LONG_SOAK_MS, ..SitePlan::default() };
+    let plan = SitePlan::default();
     let Some(mut site) = Site::start("on_host_a_restart_in_the_soak_begins_it_anew", &plan) else { return };
     site.install(OLD);
+    site.soak_for(LONG_SOAK);
     site.offer(NEW, &StandIn::version(NEW));
     let update = site.spawn(&["update"]);
     site.wait_for_trial_of(NEW);

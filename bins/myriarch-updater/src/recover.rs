@@ -7,12 +7,19 @@
 use std::{fs, io, sync::Arc};
 
 use myriarch_cli::{Config, Ending, ExitCode, config::Restart as RestartKind};
+use myriarch_probe::process::Process;
 use myriarch_update::{Observe, Outcome, Resumed};
 
 use crate::{compose_alone, composing, conduct, status, until_interrupted, verbs::Recover};
 
-/// Another one at each boot of the machine.
+/// Another one at each boot of the kernel.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Names this boot. A container boots without a new kernel, but never without a new process 1.
+fn boot() -> io::Result<String> {
+    let init = Process::with_pid(1)?;
+    Ok(format!("{} {}", fs::read_to_string(BOOT_ID)?.trim(), init.start_time()))
+}
 
 pub(crate) async fn ending(config: &Config, asked: &Recover, observe: Arc<dyn Observe>) -> Ending {
     let updater = match compose_alone(config, "recover", observe) {
@@ -21,8 +28,8 @@ pub(crate) async fn ending(config: &Config, asked: &Recover, observe: Arc<dyn Ob
     };
     let ending = until_interrupted(&updater, async {
         let recovered = match (&config.restart, asked.before_start) {
-            (RestartKind::Systemd(_), true) => match fs::read_to_string(BOOT_ID) {
-                Ok(boot) => updater.before_start(boot.trim()),
+            (RestartKind::Systemd(_), true) => match boot() {
+                Ok(boot) => updater.before_start(&boot),
                 Err(error) => return Ending::failed(ExitCode::Failed, &error, None),
             },
             // The child is `run`'s, and it pays for its starts itself: only what it will start is put right here.

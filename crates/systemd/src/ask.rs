@@ -55,6 +55,8 @@ pub(crate) async fn ask<A: AsRef<OsStr>>(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        // In a group of its own: whoever collects orphans in this process leaves such ones to those who wait for them.
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(|source| SystemdError::NoSystemctl { program: PathBuf::from(program), source })?;

@@ -44,6 +44,6 @@ pub use crate::{
     error::{Action, SystemdError},
     name::{UnitName, UnitNameError},
     start::{EnvironmentFileError, StartCommand},
-    systemd::Systemd,
+    systemd::{Asked, Systemd},
     unit::{ActiveState, Ended, EnvironmentFile, LoadState, Sandbox, Unit, UnitAccount, UnitSurroundings},
 };

@@ -1,6 +1,9 @@
 //! Asking systemd, through its own command.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use crate::{
     ask::{Answer, ask},
@@ -17,6 +20,15 @@ const QUESTION: Duration = Duration::from_secs(10);
 pub struct Systemd {
     systemctl: PathBuf,
     journalctl: PathBuf,
+}
+
+/// Which requests to stop a unit are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked<'a> {
+    /// Those that ended the run with this id.
+    InRun(&'a str),
+    /// Those since a moment of the wall clock, by which systemd's log is kept.
+    Since(SystemTime),
 }
 
 impl Default for Systemd {
@@ -141,14 +153,22 @@ impl Systemd {
         Ok(answer.stdout.lines().map(str::to_owned).collect())
     }
 
-    /// Whether somebody asked for one run of a unit to be stopped, as systemd wrote down. Tells a stop from a
-    /// program that ended by itself without an error, which leave a unit in the same state.
+    /// Whether somebody asked for a unit to be stopped, as systemd wrote down. Tells a stop from a program that ended
+    /// by itself without an error, which leave a unit in the same state.
     ///
     /// # Errors
     /// As for [`Systemd::journal`].
-    pub async fn was_asked_to_stop(&self, invocation: &str) -> Result<bool, SystemdError> {
-        let run = format!("INVOCATION_ID={invocation}");
-        let args = ["--no-pager", "--quiet", "--output=cat", "--lines=1", "_PID=1", &run, "JOB_TYPE=stop"];
+    pub async fn was_asked_to_stop(&self, name: &UnitName, asked: Asked<'_>) -> Result<bool, SystemdError> {
+        let (unit, mut args) =
+            (format!("UNIT={name}"), vec!["--no-pager", "--quiet", "--output=cat", "--lines=1"]);
+        let limit = match asked {
+            Asked::InRun(invocation) => format!("INVOCATION_ID={invocation}"),
+            Asked::Since(time) => {
+                let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+                format!("--since=@{}.{:06}", since.as_secs(), since.subsec_micros())
+            }
+        };
+        args.extend(["_PID=1", "JOB_TYPE=stop", &unit, &limit]);
         let answer = ask(&self.journalctl, args, Action::Journal, QUESTION).await?;
         if !answer.status.success() {
             return Err(SystemdError::Unknown { action: Action::Journal, said: answer.said() });

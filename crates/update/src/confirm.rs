@@ -366,7 +366,6 @@ impl Updater {
             WayBack::To(way) => {
                 let (to, slot) = *way;
                 self.store.point(&slot)?;
-                self.tell(&Event::Restarting { slot: slot.name().to_string() });
                 (Some(to), self.restart_healthy(&slot, first).await)
             }
             WayBack::Stay(damage) => {
@@ -396,6 +395,9 @@ impl Updater {
             };
             let is_to_start = start > 0 || first == First::Start || !runs(slot);
             if is_to_start {
+                if start == 0 {
+                    self.tell(&Event::Restarting { slot: slot.name().to_string() });
+                }
                 match self.ports.restart.restart(&program).await {
                     Ok(()) => {}
                     Err(RestartError::Stopped { reason }) => return Health::Stopped(reason),
@@ -405,16 +407,33 @@ impl Updater {
                     }
                 }
             }
-            match self.watch(&self.settings.return_probe, (file.dev, file.ino), &mut |_| {}).await {
-                Seen::Verdict(Verdict::Healthy) => return Health::Well,
-                Seen::Verdict(failed) => seen = failed.to_string(),
-                Seen::Ended(Ended::Stopped(how)) => return Health::Stopped(how),
-                Seen::Ended(Ended::ByItself(how) | Ended::BySurroundings(how) | Ended::Restarted(how)) => {
-                    seen = how;
-                }
+            match self.watch_return((file.dev, file.ino)).await {
+                Ok(Verdict::Healthy) => return Health::Well,
+                Ok(failed) => seen = failed.to_string(),
+                Err(how) => return Health::Stopped(how),
             }
         }
         Health::Unwell(seen)
+    }
+
+    /// The verdict on a build that is gone back to; how it was stopped where somebody did. One that ends by itself
+    /// may be started again by whoever keeps it, and has its time for that.
+    async fn watch_return(&self, file: (u64, u64)) -> Result<Verdict, String> {
+        let mut told = |_| {};
+        let verdict = self.settings.return_probe.watch(file, &mut told);
+        tokio::pin!(verdict);
+        let verdict = tokio::select! {
+            biased;
+            ended = self.ports.restart.ended() => match ended {
+                Ended::Stopped(how) => return Err(how),
+                _ => verdict.await,
+            },
+            verdict = &mut verdict => verdict,
+        };
+        match self.ports.restart.look().await {
+            Some(Ended::Stopped(how)) if !verdict.is_healthy() => Err(how),
+            _ => Ok(verdict),
+        }
     }
 
     fn quarantine(&self, build: &Build, reason: &str) {

@@ -224,7 +224,9 @@ fn objection(script: &Script, options: &Options) -> Option<String> {
             let (uids, gids, groups) = (numbers("Uid:"), numbers("Gid:"), numbers("Groups:"));
             let all = uids.iter().all(|found| found == uid) && gids.iter().all(|found| found == gid);
             let reason = format!("invalid configuration: run as {uids:?}, {gids:?}, groups {groups:?}");
-            (!all || groups != [*group]).then_some(reason)
+            // The main group may be listed as well, as it is by systemd.
+            let others: Vec<_> = groups.into_iter().filter(|found| found != gid).collect();
+            (!all || others != [*group]).then_some(reason)
         }
         _ => None,
     }

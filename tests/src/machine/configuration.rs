@@ -23,6 +23,19 @@ impl Machine {
         fs::write(self.configuration(), text).expect("a configuration that can be written");
     }
 
+    /// Replaces the section `[restart]` of the configuration by `restart`.
+    ///
+    /// # Panics
+    ///
+    /// When the configuration cannot be rewritten.
+    pub fn set_restart(&self, restart: &str) {
+        let text = fs::read_to_string(self.configuration()).expect("the configuration");
+        let (before, rest) = text.split_once("[restart]").expect("a section [restart]");
+        let (_, after) = rest.split_once("[validate]").expect("a section [validate]");
+        let text = format!("{before}[restart]\n{restart}\n\n[validate]{after}");
+        fs::write(self.configuration(), text).expect("a configuration that can be written");
+    }
+
     pub(super) fn write_configurations(&self) {
         let [otlp, opamp, server] = ports::free();
         let write =

@@ -14,11 +14,11 @@
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use async_trait::async_trait;
-use myriarch_systemd::{ActiveState, Ended as Exit, Systemd, SystemdError, Unit, UnitName};
+use myriarch_systemd::{ActiveState, Asked, Ended as Exit, Systemd, SystemdError, Unit, UnitName};
 use myriarch_update::{AtRest, Ended, Event, Found, NotReady, Observe, Restart, RestartError, StartedBy};
 use tokio::time::{Instant, sleep};
 
@@ -60,6 +60,8 @@ struct Run {
     pid: Option<u32>,
     /// Restarts that systemd had made by itself when the watch began.
     restarts: u32,
+    /// When it began, by the wall clock as systemd's log is kept.
+    since: SystemTime,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -110,7 +112,16 @@ impl SystemdRestart {
         if failed && self.known().failure == Failure::Ours {
             self.systemd.reset_failed(&self.unit).await.map_err(|error| self.surroundings(&error))?;
         }
-        match self.systemd.restart(&self.unit, self.deadline(&before)).await {
+        let since = SystemTime::now();
+        let mut restarted = self.systemd.restart(&self.unit, self.deadline(&before)).await;
+        // It ran, and only we asked for one start too many.
+        if !failed
+            && matches!(&restarted, Err(SystemdError::Failed { unit, .. }) if unit.result == "start-limit-hit")
+        {
+            self.systemd.reset_failed(&self.unit).await.map_err(|error| self.surroundings(&error))?;
+            restarted = self.systemd.restart(&self.unit, self.deadline(&before)).await;
+        }
+        match restarted {
             Ok(()) => {}
             // Whoever asked for something else has it: a restart is watched like ours.
             Err(SystemdError::Canceled { .. }) => {
@@ -145,7 +156,7 @@ impl SystemdRestart {
         let mut known = self.known();
         known.failure = Failure::Ours;
         // A start that somebody asks for sets the count to nothing: whatever it says by now came after ours.
-        known.run = Some(Run { restarts: 0, ..Run::of(&now) });
+        known.run = Some(Run { restarts: 0, since, ..Run::of(&now) });
         Ok(())
     }
 
@@ -188,9 +199,8 @@ impl SystemdRestart {
             | ActiveState::Activating
             | ActiveState::Other(_)
             | ActiveState::Deactivating => {
-                let now = Run::of(&unit);
-                let before = self.known().run.replace(now.clone());
-                if before == Some(now) {
+                self.known().run = Some(Run::of(&unit));
+                if unit.invocation_id == run.invocation && unit.main_pid == run.pid {
                     return None;
                 }
                 Some(Ended::Restarted(format!("{name} was restarted by somebody else")))
@@ -233,11 +243,12 @@ impl SystemdRestart {
         if unit.restart == "always" || unit.restart == "on-success" {
             return Some(stopped);
         }
-        // It was over before it was seen to run: nobody stops a program that fast.
-        if run.invocation.is_empty() {
-            return Some(Ended::ByItself(format!("{} ended at once, without an error", self.unit)));
-        }
-        Some(match self.systemd.was_asked_to_stop(&run.invocation).await {
+        let asked = match run.invocation.as_str() {
+            // It was over, and forgotten, before it was seen to run.
+            "" => Asked::Since(run.since),
+            invocation => Asked::InRun(invocation),
+        };
+        Some(match self.systemd.was_asked_to_stop(&self.unit, asked).await {
             Ok(true) => stopped,
             Ok(false) => {
                 Ended::ByItself(format!("{} ended without an error and is not restarted", self.unit))
@@ -339,7 +350,8 @@ impl Restart for SystemdRestart {
 
 impl Run {
     fn of(unit: &Unit) -> Self {
-        Self { invocation: unit.invocation_id.clone(), pid: unit.main_pid, restarts: unit.restarts }
+        let invocation = unit.invocation_id.clone();
+        Self { invocation, pid: unit.main_pid, restarts: unit.restarts, since: SystemTime::now() }
     }
 }
 
