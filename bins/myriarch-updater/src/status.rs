@@ -35,8 +35,10 @@ pub(crate) fn document(config: &Config, store: &Store) -> StatusDocument {
         })
         .collect();
     let at = |build: &Build| {
-        let confirmed =
-            |line: &&Line| matches!(&line.entry, Entry::Confirmed { build: known, .. } if known == build);
+        let confirmed = |line: &&Line| {
+            matches!(&line.entry, Entry::Confirmed { build: known, .. } | Entry::Imported { build: known, .. }
+                if known == build)
+        };
         lines.iter().rev().find(confirmed).map_or(String::new(), |line| line.at.to_string())
     };
     StatusDocument {
@@ -137,7 +139,14 @@ fn running_from(slot: &Slot) -> Option<Running> {
 
 fn last(lines: &[Line], trouble: Option<String>) -> Option<Last> {
     let ended = |line: &&Line| {
-        matches!(line.entry, Entry::Confirmed { .. } | Entry::RolledBack { .. } | Entry::Rescued { .. })
+        matches!(
+            line.entry,
+            Entry::Confirmed { .. }
+                | Entry::Imported { .. }
+                | Entry::ImportUndone
+                | Entry::RolledBack { .. }
+                | Entry::Rescued { .. }
+        )
     };
     let last = lines.iter().rev().find(ended);
     match (trouble, last) {
@@ -174,6 +183,10 @@ fn words(entry: &Entry) -> String {
             if *healthy { "healthy" } else { "not healthy" },
             describe::blame(fault),
         ),
+        Entry::Imported { build, from } => {
+            format!("{} imported from {}; it counts as confirmed", build.name(), from.display())
+        }
+        Entry::ImportUndone => "import undone: the program was given back to what had it before".to_owned(),
         Entry::Rescued { to, reason } => format!("{reason}; {} is current now", named(to)),
         Entry::Quarantined { build, reason } => format!("{} quarantined: {reason}", build.name()),
         Entry::Released { version } => format!("{version} released from quarantine"),

@@ -13,7 +13,7 @@ use myriarch_probe::{
     exec::{Credentials, Environment},
     process::Process,
 };
-use myriarch_store::{Slot, running};
+use myriarch_store::{FileId, Slot, running};
 
 use crate::{
     chain::{AtRest, Updater},
@@ -40,20 +40,22 @@ impl Updater {
     /// The process that answers for the program's health is asked first; another one that runs the same file
     /// counts only if it is ours or root's, for anybody may start a program that anybody can read.
     pub(crate) async fn start_of(&self, current: Option<&Slot>) -> Start {
+        self.start_of_file(current.and_then(|slot| slot.file_id().ok())).await
+    }
+
+    /// As [`Updater::start_of`], for a program that may be in no slot.
+    pub(crate) async fn start_of_file(&self, file: Option<FileId>) -> Start {
         let at_rest = at_rest(&self.settings.validation.at_rest);
-        let Some(slot) = current else { return at_rest };
-        let answering = match slot.file_id() {
-            Ok(file) => self.settings.probe.who((file.dev, file.ino)).await,
-            Err(_) => None,
-        };
+        let Some(file) = file else { return at_rest };
+        let answering = self.settings.probe.who((file.dev, file.ino)).await;
         let answering = answering.and_then(|process| read(&process).ok());
-        answering.or_else(|| running_start(slot, at_rest.credentials.as_ref())).unwrap_or(at_rest)
+        answering.or_else(|| running_start(file, at_rest.credentials.as_ref())).unwrap_or(at_rest)
     }
 }
 
 /// Prefers the process that was started with a configuration: others are moments of a `--version`.
-fn running_start(slot: &Slot, told: Option<&Credentials>) -> Option<Start> {
-    let pids = running::processes_running(slot.file_id().ok()?).ok()?;
+fn running_start(file: FileId, told: Option<&Credentials>) -> Option<Start> {
+    let pids = running::processes_running(file).ok()?;
     let trusted = [Some(0), Some(rustix::process::geteuid().as_raw()), told.map(|told| told.uid)];
     let mut starts: Vec<Start> = pids
         .into_iter()
