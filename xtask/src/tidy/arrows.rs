@@ -16,6 +16,7 @@ const ARROWS: &[(&str, MayUse)] = &[
     ("myriarch-fetch", MayUse::Only(&["myriarch-verify"])),
     ("myriarch-probe", MayUse::Only(&[])),
     ("myriarch-supervise", MayUse::Only(&[])),
+    ("myriarch-systemd", MayUse::Only(&[])),
     (
         "myriarch-update",
         MayUse::Only(&["myriarch-policy", "myriarch-verify", "myriarch-store", "myriarch-probe"]),
