@@ -6,9 +6,11 @@
 pub mod archive;
 pub mod built;
 pub mod collector;
+pub mod host;
 pub mod machine;
 pub mod ports;
 pub mod programs;
+pub mod publisher;
 pub mod server;
 pub mod shared;
 pub mod sigstore;
