@@ -1,4 +1,5 @@
-//! `run`: own the program, look for offers, answer the other verbs, until told to end.
+//! `run`: own the program, look for offers, answer the other verbs, until told to end. A program that is a unit of
+//! systemd's is not owned: it is left as it is found, and only an open trial is brought to its end.
 //!
 //! One updater does one thing at a time; whoever asks while it is busy is told so. A signal ends the waiting,
 //! never a synchronous step: before `activate` an update is simply dropped, after it the trial stays open in
@@ -68,6 +69,16 @@ impl Service {
         let current = self.store.current_slot().ok().flatten();
         let file = current.and_then(|slot| slot.file_id().ok());
         file.is_some_and(|file| running::processes_running(file).is_ok_and(|pids| !pids.is_empty()))
+    }
+
+    fn is_unit(&self) -> bool {
+        matches!(self.config.restart, RestartKind::Systemd(_))
+    }
+
+    /// Whether the program is a unit that does not run although nothing is wrong with it, and was installed before.
+    async fn is_stopped_unit(&self) -> bool {
+        let is_installed = self.store.current_slot().is_ok_and(|slot| slot.is_some());
+        is_installed && self.is_unit() && self.restart.is_stopped().await
     }
 
     fn program(&self) -> PathBuf {
@@ -168,8 +179,9 @@ async fn begin(service: &Service, taken: oneshot::Sender<()>) {
 /// Whether a program was started: from then on it is kept by whoever restarts it.
 async fn bring_up(service: &Service, updater: &Updater) -> bool {
     match updater.recover().await {
-        // What runs well must not be stopped to be started.
-        Ok(Resumed::Nothing) if service.runs() => true,
+        // What runs well must not be stopped to be started, and a unit is systemd's to start.
+        Ok(Resumed::Nothing) if service.runs() || service.is_unit() => true,
+        Ok(Resumed::Rescued { to: Some(_), .. }) if service.is_unit() => start_failed(service, updater).await,
         Ok(Resumed::Nothing | Resumed::LeftToRun(_) | Resumed::Rescued { to: Some(_), .. }) => {
             start(service).await
         }
@@ -195,7 +207,18 @@ async fn bring_up(service: &Service, updater: &Updater) -> bool {
         // The journal or the disk is ill: what `current` names still runs, if it is intact.
         Err(error) => {
             service.say(format!("recovery: {}", with_causes(&error)));
-            updater.current_is_intact() && start(service).await
+            service.is_unit() || (updater.current_is_intact() && start(service).await)
+        }
+    }
+}
+
+/// A unit that failed for want of an intact program has one now. One that somebody stopped stays so.
+async fn start_failed(service: &Service, updater: &Updater) -> bool {
+    match updater.start_failed().await {
+        Ok(_) => true,
+        Err(error) => {
+            service.say(format!("starting the program: {error}"));
+            false
         }
     }
 }
@@ -214,7 +237,7 @@ async fn start(service: &Service) -> bool {
 fn is_installed(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Confirmed { .. } => true,
-        Outcome::RolledBack(way) | Outcome::NothingHealthy(way) => way.to.is_some(),
+        Outcome::RolledBack(way) | Outcome::NothingHealthy(way) | Outcome::Withdrawn(way) => way.to.is_some(),
         Outcome::NothingToDo { .. } => false,
     }
 }
@@ -226,6 +249,10 @@ async fn look_for_offers(service: &Service, interval: Duration) {
     loop {
         tokio::time::sleep(pause).await;
         let Some(updater) = service.idle() else { continue };
+        // A program that somebody stopped is not started by an update that nobody asked for.
+        if service.is_stopped_unit().await {
+            continue;
+        }
         pause = match update(&updater, &Request::default()).await {
             Ok(Outcome::RolledBack(_) | Outcome::NothingHealthy(_)) => {
                 (pause * 2).min(LONGEST_LOOK.max(interval))

@@ -145,6 +145,7 @@ fn last(lines: &[Line], trouble: Option<String>) -> Option<Last> {
                 | Entry::Imported { .. }
                 | Entry::ImportUndone
                 | Entry::RolledBack { .. }
+                | Entry::Withdrawn { .. }
                 | Entry::Rescued { .. }
         )
     };
@@ -187,6 +188,13 @@ fn words(entry: &Entry) -> String {
             format!("{} imported from {}; it counts as confirmed", build.name(), from.display())
         }
         Entry::ImportUndone => "import undone: the program was given back to what had it before".to_owned(),
+        Entry::Withdrawn { from, to, reason } => {
+            format!(
+                "left {} without a verdict: {reason}; {} is current, nothing was started",
+                from.name(),
+                named(to)
+            )
+        }
         Entry::Rescued { to, reason } => format!("{reason}; {} is current now", named(to)),
         Entry::Quarantined { build, reason } => format!("{} quarantined: {reason}", build.name()),
         Entry::Released { version } => format!("{version} released from quarantine"),

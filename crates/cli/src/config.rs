@@ -23,6 +23,7 @@ use std::{
 };
 
 use myriarch_policy::Version;
+use myriarch_systemd::UnitName;
 use myriarch_verify::Digest;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use toml::de::DeTable;
@@ -209,6 +210,8 @@ pub enum Restart {
     Child(ChildRestart),
     /// Something else owns it; commands restart it.
     Command(CommandRestart),
+    /// It is a unit of systemd's.
+    Systemd(SystemdRestart),
 }
 
 /// A program that `run` starts itself.
@@ -235,6 +238,15 @@ pub struct CommandRestart {
     pub stop_command: Vec<String>,
     /// How long each may take.
     pub timeout: Duration,
+}
+
+/// A unit of systemd's that is the program, or whose program starts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemdRestart {
+    /// Its name.
+    pub unit: UnitName,
+    /// How long a restart may take; what the unit's own files allow if absent.
+    pub timeout: Option<Duration>,
 }
 
 /// A signal that asks a program to stop.

@@ -86,6 +86,7 @@ fn the_example_is_valid_and_its_commented_defaults_are_the_defaults() {
         "\"0.149.0\"",
         "min_version",
         "stop_command",
+        "unit",
         "arguments",
         "environment",
         "user",
@@ -264,6 +265,58 @@ fn keys_of_another_kind_are_refused() {
         problem_after("kind = \"child\"", "kind = \"command\""),
         "11:2 `restart.stop_command` is missing"
     );
+}
+
+/// The base with its `[restart]` section replaced.
+fn with_restart(section: &str) -> Result<Config, ConfigError> {
+    let before = MINIMAL.split_once("[restart]").map_or("", |(before, _)| before);
+    parse(&format!("{before}[restart]\n{section}\n"))
+}
+
+#[test]
+fn a_unit_is_named_once_and_made_whole() {
+    let restart = |section: &str| with_restart(section).unwrap().restart;
+    let Restart::Systemd(systemd) = restart("kind = \"systemd\"\nunit = \"otelcol\"") else {
+        panic!("another kind")
+    };
+    assert_eq!((systemd.unit.as_str(), systemd.timeout), ("otelcol.service", None));
+    let timed = restart("kind = \"systemd\"\nunit = \"otelcol.service\"\ntimeout = \"2m\"");
+    let Restart::Systemd(systemd) = timed else { panic!("another kind") };
+    assert_eq!(systemd.timeout, Some(Duration::from_mins(2)));
+    let config = with_restart("kind = \"systemd\"\nunit = \"otelcol\"\ntimeout = \"2m\"").unwrap();
+    assert_eq!(parse(&config.show()).unwrap(), config);
+}
+
+#[test]
+fn a_unit_that_cannot_be_is_refused_with_its_line() {
+    for (section, words) in [
+        ("kind = \"systemd\"", "`restart.unit` is missing"),
+        (
+            "kind = \"systemd\"\nunit = \"otelcol.timer\"",
+            "`restart.unit`: expected the name of a service unit, which ends in .service, found \"otelcol.timer\"",
+        ),
+        ("kind = \"systemd\"\nunit = \"otelcol@\"", "not a template"),
+        (
+            "kind = \"systemd\"\nunit = \"a\"\ncommand = [\"x\"]",
+            "`restart.command`: expected only with kind = \"child\" or \"command\"",
+        ),
+        (
+            "kind = \"systemd\"\nunit = \"a\"\nstop_command = [\"x\"]",
+            "`restart.stop_command`: expected only with kind = \"command\"",
+        ),
+        (
+            "kind = \"systemd\"\nunit = \"a\"\nstop_timeout = \"1s\"",
+            "`restart.stop_timeout`: expected only with kind = \"child\"",
+        ),
+        ("kind = \"systemd\"\nunit = \"a\"\ntimeout = \"0s\"", "expected more than no time"),
+        (
+            "kind = \"child\"\ncommand = [\"x\"]\nunit = \"a\"",
+            "`restart.unit`: expected only with kind = \"systemd\"",
+        ),
+    ] {
+        let error = with_restart(section).unwrap_err().to_string();
+        assert!(error.contains(words), "{section}: {error}");
+    }
 }
 
 #[test]

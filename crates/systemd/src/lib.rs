@@ -29,9 +29,11 @@ mod environment_file;
 mod error;
 mod name;
 mod properties;
+mod start;
 mod systemd;
 mod timespan;
 mod unit;
+mod written;
 
 #[cfg(test)]
 mod recorded;
@@ -41,6 +43,7 @@ pub use crate::{
     environment_file::environment_file,
     error::{Action, SystemdError},
     name::{UnitName, UnitNameError},
+    start::{EnvironmentFileError, StartCommand},
     systemd::Systemd,
     unit::{ActiveState, Ended, EnvironmentFile, LoadState, Sandbox, Unit, UnitAccount, UnitSurroundings},
 };

@@ -141,6 +141,31 @@ impl Systemd {
         Ok(answer.stdout.lines().map(str::to_owned).collect())
     }
 
+    /// Whether somebody asked for one run of a unit to be stopped, as systemd wrote down. Tells a stop from a
+    /// program that ended by itself without an error, which leave a unit in the same state.
+    ///
+    /// # Errors
+    /// As for [`Systemd::journal`].
+    pub async fn was_asked_to_stop(&self, invocation: &str) -> Result<bool, SystemdError> {
+        let run = format!("INVOCATION_ID={invocation}");
+        let args = ["--no-pager", "--quiet", "--output=cat", "--lines=1", "_PID=1", &run, "JOB_TYPE=stop"];
+        let answer = ask(&self.journalctl, args, Action::Journal, QUESTION).await?;
+        if !answer.status.success() {
+            return Err(SystemdError::Unknown { action: Action::Journal, said: answer.said() });
+        }
+        Ok(!answer.stdout.trim().is_empty())
+    }
+
+    /// Whether the machine is being shut down, so that all its units are stopped.
+    ///
+    /// # Errors
+    /// Where there is no systemd, or it does not answer.
+    pub async fn is_shutting_down(&self) -> Result<bool, SystemdError> {
+        // Its exit code only says whether all is well.
+        let answer = self.ask(Action::Show, &["is-system-running"], QUESTION).await?;
+        Ok(answer.stdout.trim() == "stopping")
+    }
+
     async fn job(&self, action: Action, name: &UnitName, deadline: Duration) -> Result<(), SystemdError> {
         let answer = self.ask(action, &[&action.to_string(), "--", name.as_str()], deadline).await?;
         if answer.status.success() { Ok(()) } else { Err(self.why(action, name, &answer).await) }

@@ -21,6 +21,7 @@ pub(crate) const PROPERTIES: &[&str] = &[
     "FragmentPath",
     "DropInPaths",
     "NeedDaemonReload",
+    "Job",
     "ControlGroup",
     "Type",
     "Restart",
@@ -95,6 +96,8 @@ pub struct Unit {
     pub drop_in_paths: Vec<PathBuf>,
     /// Whether its files changed since systemd read them.
     pub needs_daemon_reload: bool,
+    /// The request to start or stop it that systemd has not carried out yet.
+    pub job: Option<u32>,
     /// Its control group below the hierarchy's root; none where nothing runs.
     pub control_group: Option<PathBuf>,
     /// When it counts as started: `simple`, `notify`, `exec`, …
@@ -279,6 +282,7 @@ impl Unit {
             fragment_path: path("FragmentPath"),
             drop_in_paths: told.words("DropInPaths").into_iter().map(PathBuf::from).collect(),
             needs_daemon_reload: told.yes("NeedDaemonReload"),
+            job: Some(number("Job")).filter(|job| *job > 0),
             control_group: path("ControlGroup"),
             service_type: told.one("Type").to_owned(),
             restart: told.one("Restart").to_owned(),
@@ -302,7 +306,8 @@ impl Unit {
 
     /// Whether it will not start again by itself because it was started too often. systemd keeps the first result
     /// of a crash loop, `exit-code` for one, so that this shows only in that it is failed although it is to be
-    /// restarted: a start that somebody asks for now may be refused until `reset-failed`.
+    /// restarted, whoever made the starts that count. A start that somebody asks for now may be refused until
+    /// `reset-failed`.
     pub fn is_held_by_start_limit(&self) -> bool {
         let would_restart = match (self.restart.as_str(), self.result.as_str()) {
             ("always", _) | ("on-failure", "exit-code" | "signal" | "core-dump" | "timeout" | "watchdog") => {
@@ -317,7 +322,7 @@ impl Unit {
             || (self.active_state == ActiveState::Failed
                 && would_restart
                 && self.start_limit_burst > 0
-                && self.restarts >= self.start_limit_burst.saturating_sub(1))
+                && !self.start_limit_interval.is_zero())
     }
 
     /// State, result and how the last process ended, in words: `failed (exit-code: exited with 7)`.

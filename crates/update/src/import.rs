@@ -109,7 +109,11 @@ impl Updater {
         Ok(self.store.clear()?)
     }
 
-    fn nothing_is_open(&self) -> Result<(), Error> {
+    /// That no trial is open and no way back.
+    ///
+    /// # Errors
+    /// Refused where one is.
+    pub fn nothing_is_open(&self) -> Result<(), Error> {
         if recover(&self.journal.lines()?) == Recovery::Nothing {
             return Ok(());
         }
@@ -192,6 +196,16 @@ impl Updater {
         }
         Ok(self.store.point(slot)?)
     }
+}
+
+/// The program at `path`, links followed, if it could be imported as far as its file alone tells.
+///
+/// # Errors
+/// For everything that [`Updater::import`] refuses it for.
+pub fn installed_program(path: &Path, accept: &BTreeSet<Accept>) -> Result<PathBuf, Refusal> {
+    let mut opened = Opened::open(path)?;
+    opened.judge(accept)?;
+    Ok(opened.path)
 }
 
 /// The installed file, opened once.

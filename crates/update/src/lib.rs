@@ -29,7 +29,7 @@
 //!     async fn stop(&self) -> Result<(), RestartError> {
 //!         Ok(())
 //!     }
-//!     async fn ended(&self) -> String {
+//!     async fn ended(&self) -> Ended {
 //!         std::future::pending().await
 //!     }
 //! }
@@ -83,11 +83,15 @@ mod unpack;
 mod validate;
 
 pub use build::Build;
-pub use chain::{AtRest, Error, Ports, Request, Settings, Updater, Validation};
+pub use chain::{AtRest, Error, Ports, Request, Settings, StartedBy, Updater, Validation};
+pub use effective::does_nothing;
 pub use event::{Check, Event};
-pub use import::{Accept, Imported, Installed};
+pub use import::{Accept, Imported, Installed, installed_program};
 pub use outcome::{Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
-pub use ports::{Clock, Delivery, Observe, Offer, Progress, Restart, RestartError, Source, SourceError};
+pub use ports::{
+    Clock, Delivery, Ended, Found, NotReady, Observe, Offer, Progress, Restart, RestartError, Source,
+    SourceError,
+};
 pub use recovery::{Recovery, recover};
 pub use resume::{Resumed, without_updating};
 pub use select::Checked;

@@ -5,6 +5,7 @@ use myriarch_policy::Version;
 use crate::{
     build::Build,
     chain::{Error, Updater},
+    confirm::First,
     event::Event,
     journal::{Entry, Leaving},
     outcome::{Outcome, Refusal, RefusalKind, Stage},
@@ -27,6 +28,8 @@ impl Updater {
         if let Recovery::Resume { to: open, from, .. } = recover(&self.journal.lines()?) {
             // What is on trial is what the operator wants to leave.
             let began = self.ports.clock.boottime();
+            // What failed meanwhile failed by this trial.
+            self.ports.restart.find().await;
             return Ok(self.give_up(open, from, ROLLED_BACK.to_owned(), None, began).await);
         }
         if let Some(rolled_back) = self.finish_what_is_open().await? {
@@ -55,6 +58,7 @@ impl Updater {
         slot.check().map_err(|damage| {
             refused(damage.to_string(), "install this version anew: pin it, then update")
         })?;
+        self.check_restart().await?;
         self.tell(&Event::Selected {
             version: target.version.clone(),
             installed: current.as_ref().map(|build| build.version.clone()),
@@ -64,7 +68,7 @@ impl Updater {
         let mut validated = self.validate(Staged { slot }).await?;
         validated.leaving = current.map(|build| Leaving { build, reason: ROLLED_BACK.to_owned() });
         let on_trial = self.activate(validated)?;
-        let outcome = self.confirm(on_trial).await;
+        let outcome = self.confirm(on_trial, First::Start).await;
         self.prune();
         Ok(outcome)
     }

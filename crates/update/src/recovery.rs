@@ -61,7 +61,7 @@ pub fn recover(lines: &[Line]) -> Recovery {
             excuse: (!baseline_healthy).then(|| "what ran before was not healthy either".to_owned()),
             recorded: false,
         },
-        Some(Entry::Trial { to, from, tries, baseline_healthy, leaving }) => Recovery::Resume {
+        Some(Entry::Trial { to, from, tries, baseline_healthy, leaving, .. }) => Recovery::Resume {
             to: to.clone(),
             from: way_back(to, from.as_ref()),
             tries: tries - 1,

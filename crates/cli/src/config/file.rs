@@ -131,6 +131,7 @@ table!(
     /// `[restart]`, of whatever kind
     RestartTable {
         kind: RestartKind,
+        unit: String,
         command: Vec<String>,
         environment: BTreeMap<String, String>,
         working_directory: PathBuf,
@@ -216,6 +217,7 @@ pub(crate) enum SourceKind {
 pub(crate) enum RestartKind {
     Child,
     Command,
+    Systemd,
 }
 
 impl File {

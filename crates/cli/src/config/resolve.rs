@@ -7,10 +7,12 @@ use std::{
     time::Duration,
 };
 
+use myriarch_systemd::UnitName;
+
 use super::{
     CONFIG_SCHEMA, CheckInterval, ChildRestart, CommandRestart, Components, Config, IdentityCheck, Keyless,
     Pin, Policy, Prerelease, Probe, Program, Restart, Run, ServiceName, Source, SourceKind, StopSignal,
-    Store, Templates, Trial, Trust, Validate,
+    Store, SystemdRestart, Templates, Trial, Trust, Validate,
     file::{
         self, File, KeylessTable, PolicyTable, ProbeTable, ProgramTable, RestartKind, RestartTable, RunTable,
         SourceTable, StoreTable, TrialTable, TrustTable, ValidateTable,
@@ -264,10 +266,22 @@ fn policy(table: PolicyTable, problems: &mut Problems<'_>) -> Policy {
 
 fn restart(table: RestartTable, problems: &mut Problems<'_>) -> Option<Restart> {
     let kind = required(table.kind, "restart.kind", problems)?;
+    if kind.value != RestartKind::Systemd {
+        foreign(table.unit.as_ref(), "restart.unit", "kind = \"systemd\"", problems);
+    }
+    if kind.value != RestartKind::Child {
+        let only = "kind = \"child\"";
+        foreign(table.environment.as_ref(), "restart.environment", only, problems);
+        foreign(table.working_directory.as_ref(), "restart.working_directory", only, problems);
+        foreign(table.stop_signal.as_ref(), "restart.stop_signal", only, problems);
+        foreign(table.stop_timeout.as_ref(), "restart.stop_timeout", only, problems);
+    }
+    if kind.value != RestartKind::Command {
+        foreign(table.stop_command.as_ref(), "restart.stop_command", "kind = \"command\"", problems);
+    }
     match kind.value {
         RestartKind::Child => {
-            let only = "kind = \"command\"";
-            foreign(table.stop_command.as_ref(), "restart.stop_command", only, problems);
+            let only = "kind = \"command\" or \"systemd\"";
             foreign(table.timeout.as_ref(), "restart.timeout", only, problems);
             let child = ChildRestart {
                 environment: environment(table.environment, "restart.environment", problems),
@@ -289,11 +303,6 @@ fn restart(table: RestartTable, problems: &mut Problems<'_>) -> Option<Restart> 
             Some(Restart::Child(child))
         }
         RestartKind::Command => {
-            let only = "kind = \"child\"";
-            foreign(table.environment.as_ref(), "restart.environment", only, problems);
-            foreign(table.working_directory.as_ref(), "restart.working_directory", only, problems);
-            foreign(table.stop_signal.as_ref(), "restart.stop_signal", only, problems);
-            foreign(table.stop_timeout.as_ref(), "restart.stop_timeout", only, problems);
             let timeout = some_time(table.timeout.as_ref(), DEFAULT_COMMAND, "restart.timeout", problems);
             let start = required(table.command, "restart.command", problems);
             let stop = required(table.stop_command, "restart.stop_command", problems);
@@ -302,6 +311,22 @@ fn restart(table: RestartTable, problems: &mut Problems<'_>) -> Option<Restart> 
                 stop_command: command(stop?, "restart.stop_command", problems),
                 timeout,
             }))
+        }
+        RestartKind::Systemd => {
+            let only = "kind = \"child\" or \"command\"";
+            foreign(table.command.as_ref(), "restart.command", only, problems);
+            let timeout = table.timeout.as_ref();
+            let timeout =
+                timeout.map(|said| some_time(Some(said), DEFAULT_COMMAND, "restart.timeout", problems));
+            let unit = required(table.unit, "restart.unit", problems)?;
+            match unit.value.parse::<UnitName>() {
+                Ok(unit) => Some(Restart::Systemd(SystemdRestart { unit, timeout })),
+                Err(error) => {
+                    let hint = "`systemctl list-units --type=service` lists them";
+                    problems.add_with_hint(unit.at, format!("`restart.unit`: {error}"), hint);
+                    None
+                }
+            }
         }
     }
 }

@@ -110,6 +110,12 @@ fn restart(restart: &Restart) -> RestartTable {
             timeout: Said::anew(DurationText(commands.timeout)),
             ..RestartTable::default()
         },
+        Restart::Systemd(systemd) => RestartTable {
+            kind: Said::anew(RestartKind::Systemd),
+            unit: Said::anew(systemd.unit.to_string()),
+            timeout: systemd.timeout.map(DurationText).and_then(Said::anew),
+            ..RestartTable::default()
+        },
     }
 }
 
