@@ -49,6 +49,8 @@ impl Host {
         let mut command = podman(&host.base);
         command.args(["run", "--detach", "--name", &host.name, "--label", &format!("{OWNER}={owner}")]);
         command.args(["--network", "host", "--systemd", "always", "--hostname", "host"]);
+        // Root of a host sees which file another user's process runs.
+        command.args(["--cap-add", "SYS_PTRACE"]);
         command.arg("--volume").arg(mounted(&built::updater(), "/usr/local/bin/myriarch-updater"));
         if let Some(real) = programs::real() {
             command.arg("--volume").arg(mounted(real.directory(), "/real"));

@@ -14,5 +14,6 @@ pub mod publisher;
 pub mod server;
 pub mod shared;
 pub mod sigstore;
+pub mod site;
 pub mod stand_in;
 pub mod supervisor;

@@ -12,6 +12,7 @@ mod serve;
 mod signals;
 mod source;
 mod status;
+pub mod units;
 mod verbs;
 mod verify;
 mod words;
