@@ -5,6 +5,7 @@
 //! ([`Config`]: complete, validated, plain values). In between, every problem of the file is collected with
 //! its line, since a configuration that is half understood is not used at all. State never lives here.
 
+mod detected;
 mod file;
 mod interval;
 mod permission;
@@ -28,6 +29,7 @@ use myriarch_verify::Digest;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use toml::de::DeTable;
 
+pub use detected::{Detected, Runs, Seen};
 pub use problem::{ConfigError, Position, Problem};
 pub use service::{ParseServiceNameError, ServiceName};
 pub use template::with_program;

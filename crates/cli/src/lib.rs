@@ -24,18 +24,22 @@
 pub mod config;
 pub mod control;
 pub mod describe;
+pub mod doctor;
 mod duration;
 pub mod ending;
 pub mod escape;
 pub mod exit;
 pub mod history;
+pub mod import;
 pub mod reporter;
 mod size;
 pub mod status;
 
 pub use config::{Config, ConfigError, ServiceName};
+pub use doctor::DoctorDocument;
 pub use ending::Ending;
 pub use exit::ExitCode;
 pub use history::{HistoryDocument, HistoryLine};
+pub use import::PlanDocument;
 pub use reporter::Reporter;
 pub use status::StatusDocument;
