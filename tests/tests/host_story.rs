@@ -39,7 +39,7 @@ impl Story {
         );
         host.write("/etc/collector/config.yaml", collector, 0o644);
         let exec = if supervised {
-            host.install(&real.path("opampsupervisor-0.158.0"), "/usr/bin/opampsupervisor", 0o755);
+            host.install(&real.path("opampsupervisor-0.149.0"), "/usr/bin/opampsupervisor", 0o755);
             host.write(
                 "/etc/collector/supervisor.yaml",
                 format!(

@@ -44,7 +44,7 @@ pub(crate) async fn health(host: &Host) -> Finding {
         }
         Reading::NotReady(words) => Finding::problem(
             CHECK,
-            format!("{asked}: {words}"),
+            if words.starts_with(&asked) { words } else { format!("{asked}: {words}") },
             "start the program, or see [probe] in the configuration and the collector's health_check extension",
         ),
     }
@@ -68,6 +68,11 @@ pub(crate) fn effective(host: &Host) -> Vec<Finding> {
     };
     let shown = path.display();
     vec![match fs::read_to_string(&path) {
+        Ok(text) if does_nothing(&text) && host.supervisor.is_none() => Finding::warning(
+            CHECK,
+            format!("{shown} has no pipelines: the collector does nothing"),
+            "a candidate that accepts it has proved little: give it pipelines",
+        ),
         Ok(text) if does_nothing(&text) => Finding::warning(
             CHECK,
             format!("{shown} has no pipelines: it is what a supervisor writes while it starts"),

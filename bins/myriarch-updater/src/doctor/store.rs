@@ -48,8 +48,7 @@ pub(crate) fn directory(host: &Host) -> Vec<Finding> {
             format!("`chmod go-w {shown}`"),
         ));
     }
-    let is_unit = host.unit.is_some();
-    if is_unit && owner != 0 {
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         found.push(Finding::problem(
             CHECK,
             format!("{shown} belongs to user {owner}: whoever that is can replace the program"),
