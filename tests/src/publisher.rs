@@ -117,8 +117,13 @@ impl Publisher {
             .iter()
             .map(|release| {
                 let name = file_name(&release.version);
-                let mut asset =
-                    json!({"os": "linux", "arch": arch, "archive": name, "sha256": hex(&release.archive)});
+                let mut asset = json!({
+                    "os": "linux",
+                    "arch": arch,
+                    "archive": name,
+                    "sha256": hex(&release.archive),
+                    "size": release.archive.len(),
+                });
                 if release.bundle.is_some() {
                     asset["bundle"] = format!("{name}.sigstore.json").into();
                 }

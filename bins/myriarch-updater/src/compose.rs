@@ -12,7 +12,9 @@ use std::{
 use myriarch_cli::config::{
     self, Config, IdentityCheck, Prerelease, Requirement, SourceKind, StopSignal, with_program,
 };
-use myriarch_fetch::{Directory, DirectorySettings, Http, HttpSettings, Limits, Templates, host_arch};
+use myriarch_fetch::{
+    Directory, DirectorySettings, Http, HttpSettings, Limits, Proxy, Templates, Timeouts, host_arch,
+};
 use myriarch_policy::Bounds;
 use myriarch_probe::{Identity, Probe, ProbeSettings, exec::Credentials};
 use myriarch_store::{LockError, Store, StoreError, Writer};
@@ -166,14 +168,33 @@ fn source(config: &Config) -> Result<ReleaseSource, ComposeError> {
     let limits = Limits { archive: config.source.max_archive, ..Limits::default() };
     let (os, arch) = ("linux".to_owned(), host_arch().to_owned());
     let source = match &config.source.kind {
-        SourceKind::Http { index, templates } => {
+        SourceKind::Http { index, templates, connection } => {
             let templates = templates.as_ref().map(|templates| Templates {
                 archive: templates.archive.clone(),
                 checksum: templates.checksum.clone(),
                 bundle: templates.bundle.clone(),
             });
-            let settings =
-                HttpSettings { index: index.clone(), templates, os, arch, limits, ..HttpSettings::default() };
+            let settings = HttpSettings {
+                index: index.clone(),
+                templates,
+                os,
+                arch,
+                limits,
+                timeouts: Timeouts {
+                    connect: connection.connect_timeout,
+                    first_byte: connection.first_byte_timeout,
+                    stall: connection.stall_timeout,
+                    ..Timeouts::default()
+                },
+                proxy: match &connection.proxy {
+                    config::Proxy::Environment => Proxy::FromEnvironment,
+                    config::Proxy::None => Proxy::Direct,
+                    config::Proxy::Url(url) => Proxy::Through(url.clone()),
+                },
+                authorities: connection.ca.clone(),
+                credentials: connection.credentials.clone(),
+                ..HttpSettings::default()
+            };
             Http::new(settings).map(|source| ReleaseSource::Http(Box::new(source)))
         }
         SourceKind::Directory { path } => {

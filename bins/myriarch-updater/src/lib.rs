@@ -15,6 +15,7 @@ mod serve;
 mod signals;
 mod source;
 mod status;
+mod turn;
 pub mod units;
 mod verbs;
 mod verify;
@@ -144,7 +145,10 @@ async fn act(config: &Config, verb: Asked, observe: Arc<dyn Observe>) -> Ending 
     match control::ask(&config.run.directory, verb.clone(), &*observe).await {
         Ok(Some(ending)) => return ending,
         Ok(None) => {}
-        Err(error) => return Ending::failed(ExitCode::Failed, &error, None),
+        Err(error) => {
+            let hint = error.hint().to_owned();
+            return Ending::failed(ExitCode::Failed, &error, Some(hint));
+        }
     }
     let restarts = matches!(verb, Asked::Update { .. } | Asked::Rollback { .. });
     if restarts && matches!(config.restart, RestartKind::Child(_)) {
@@ -257,7 +261,7 @@ pub(crate) fn composing(error: &ComposeError) -> Ending {
     }
 }
 
-fn verb_words(verb: &Asked) -> String {
+pub(crate) fn verb_words(verb: &Asked) -> String {
     match verb {
         Asked::Update { .. } => "update",
         Asked::Rollback { .. } => "rollback",

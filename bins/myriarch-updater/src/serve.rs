@@ -14,10 +14,7 @@ use myriarch_cli::{
 use myriarch_store::{Store, Writer, running};
 use myriarch_supervise::{become_subreaper, leftover, orphans::Reaper};
 use myriarch_update::{Event, Observe, Outcome, Request, Restart, Resumed, Updater, without_updating};
-use tokio::{
-    sync::{Mutex, MutexGuard, oneshot},
-    task::JoinSet,
-};
+use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
     compose::{self, ComposeError},
@@ -26,6 +23,7 @@ use crate::{
     observers::Fanout,
     signals::Signals,
     status,
+    turn::Turns,
     words::with_causes,
 };
 
@@ -35,25 +33,23 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 /// The longest pause between two looks for offers after failed trials.
 const LONGEST_LOOK: Duration = Duration::from_hours(24);
 
+/// What the updater is busy with first.
+const START: &str = "the start of `run`";
+
 /// What `run` and all who ask it share.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) config: Config,
     pub(crate) store: Store,
     pub(crate) events: Arc<Fanout>,
-    updater: Mutex<Updater>,
+    pub(crate) turns: Turns,
     restart: Arc<dyn Restart>,
 }
 
 impl Service {
-    /// The updater, if it is not busy.
-    pub(crate) fn idle(&self) -> Option<MutexGuard<'_, Updater>> {
-        self.updater.try_lock().ok()
-    }
-
     /// Stops what is ours. A trial that is open stays open, and an orderly stop costs it no try.
     async fn end(&self) {
-        if let Err(error) = self.updater.lock().await.stopped_in_order() {
+        if let Err(error) = self.turns.wait_for("the end of `run`").await.stopped_in_order() {
             self.say(format!("the open trial: {}", with_causes(&error)));
         }
         if let RestartKind::Child(_) = self.config.restart {
@@ -104,13 +100,18 @@ pub(crate) async fn run(config: Config, events: Arc<Fanout>) -> Result<ExitCode,
         }
     };
     let updater = compose::updater(parts, writer, restart.clone(), observe.clone());
+    // What is installed runs on: a mode or a mount is no reason to be without a program.
+    if let Err(unfit) = store.fit() {
+        let words = format!("nothing can be updated: {unfit}; hint: {}", unfit.hint());
+        observe.observe(&Event::Notice { words });
+    }
     // Without a socket other terminals are not answered, which is no reason to be without a program.
     let listener = control::listen(&config.run.directory).map_err(|error| {
         observe
             .observe(&Event::Notice { words: format!("no verb can be answered: {}", with_causes(&error)) });
     });
     end_leftovers(&config, &store).await;
-    let service = Arc::new(Service { config, store, events, updater: Mutex::new(updater), restart });
+    let service = Arc::new(Service { config, store, events, turns: Turns::of(updater), restart });
 
     let mut tasks = JoinSet::new();
     // The first task holds the updater before anybody can ask for it.
@@ -164,14 +165,14 @@ async fn until_told(signals: &mut Signals, tasks: &mut JoinSet<()>) -> ExitCode 
 /// Brings what was interrupted to its end, starts what is installed, installs where nothing is. Between two
 /// tries the updater is free for whoever asks.
 async fn begin(service: &Service, taken: oneshot::Sender<()>) {
-    let mut updater = service.updater.lock().await;
+    let mut updater = service.turns.wait_for(START).await;
     let _ = taken.send(());
     let mut pause = FIRST_PAUSE;
     while !bring_up(service, &updater).await {
         drop(updater);
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
-        updater = service.updater.lock().await;
+        updater = service.turns.wait_for(START).await;
     }
     status::publish(&service.config, &service.store);
 }
@@ -248,7 +249,7 @@ async fn look_for_offers(service: &Service, interval: Duration) {
     let mut pause = interval;
     loop {
         tokio::time::sleep(pause).await;
-        let Some(updater) = service.idle() else { continue };
+        let Ok(updater) = service.turns.take("a look for offers") else { continue };
         // A program that somebody stopped is not started by an update that nobody asked for.
         if service.is_stopped_unit().await {
             continue;

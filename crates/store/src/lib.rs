@@ -40,6 +40,7 @@
 mod current;
 pub mod durable;
 mod error;
+mod fitness;
 mod lock;
 mod manifest;
 mod name;
@@ -52,6 +53,7 @@ mod writer;
 
 pub use current::Current;
 pub use error::StoreError;
+pub use fitness::Unfit;
 pub use lock::{Holder, LockError};
 pub use manifest::Manifest;
 pub use name::{ParseSlotNameError, SlotName};

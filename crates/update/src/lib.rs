@@ -64,6 +64,7 @@ mod build;
 mod chain;
 mod confirm;
 mod effective;
+mod elf;
 mod event;
 mod import;
 pub mod journal;
@@ -75,6 +76,7 @@ mod recovery;
 mod resume;
 mod retention;
 mod select;
+mod space;
 mod stage;
 mod start;
 mod state;
@@ -89,11 +91,11 @@ pub use event::{Check, Event};
 pub use import::{Accept, Imported, Installed, installed_program};
 pub use outcome::{Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
 pub use ports::{
-    Clock, Delivery, Ended, Found, NotReady, Observe, Offer, Progress, Restart, RestartError, Source,
-    SourceError,
+    Clock, Delivery, Ended, Found, NotReady, Observe, Offer, Outstanding, Progress, Restart, RestartError,
+    Source, SourceError,
 };
 pub use recovery::{Recovery, recover};
 pub use resume::{Resumed, without_updating};
 pub use select::Checked;
 pub use state::{Quarantined, State};
-pub use unpack::{Names, UnpackError, unpack_one};
+pub use unpack::{Names, UnpackError, unpack_one, unpack_one_if};

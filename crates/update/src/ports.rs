@@ -36,6 +36,17 @@ pub struct Delivery {
     pub bundle: Option<Vec<u8>>,
 }
 
+/// How much of an offer's archive is still to be brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outstanding {
+    /// Bytes of the whole archive, as far as the source says. Only room is judged by it.
+    pub archive: u64,
+    /// Bytes that an earlier delivery left; they are used or given back, never needed a second time.
+    pub here: u64,
+    /// Where those are; files whose names begin with this one's belong to it.
+    pub file: PathBuf,
+}
+
 /// A source that could not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
@@ -63,6 +74,12 @@ pub trait Source: Send + Sync + fmt::Debug {
 
     /// The offer for exactly `version`, also where a source cannot list.
     async fn offer(&self, version: &Version) -> Result<Option<Offer>, SourceError>;
+
+    /// How much a delivery of `offer` would still bring into `partial`; `None` where the source cannot tell.
+    async fn outstanding(&self, offer: &Offer, partial: &Path) -> Result<Option<Outstanding>, SourceError> {
+        let _ = (offer, partial);
+        Ok(None)
+    }
 
     /// Brings `offer` into the directory `partial`, resuming what is there.
     async fn deliver(

@@ -108,6 +108,12 @@ table!(
         bundle: String,
         path: PathBuf,
         max_archive: Size,
+        ca: PathBuf,
+        proxy: String,
+        credentials: PathBuf,
+        connect_timeout: DurationText,
+        first_byte_timeout: DurationText,
+        stall_timeout: DurationText,
     }
 );
 table!(
