@@ -96,6 +96,10 @@ pub(crate) async fn document(path: &Path, loaded: Result<Config, ConfigError>) -
 /// What reads well and cannot be carried out.
 fn composed(config: &Config) -> Option<Finding> {
     let error = compose::parts(config).err()?;
+    let denied = crate::words::with_causes(&error).contains("Permission denied");
+    if denied && !rustix::process::geteuid().is_root() {
+        return Some(Finding::unseen("configuration", crate::words::with_causes(&error)));
+    }
     let hint = match &error {
         compose::ComposeError::Unusable { hint, .. } => hint.clone(),
         _ => "mend the configuration".to_owned(),

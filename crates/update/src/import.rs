@@ -78,6 +78,9 @@ impl Updater {
     pub async fn import(&self, installed: &Installed) -> Result<Imported, Error> {
         self.pay()?;
         self.nothing_is_open()?;
+        self.store
+            .fit()
+            .map_err(|unfit| refused(RefusalKind::Environment, unfit.to_string(), &unfit.hint()))?;
         let mut program = Opened::open(&installed.path)?;
         program.judge(&installed.accept)?;
         let start = self.start_of_file(Some(program.id())).await;

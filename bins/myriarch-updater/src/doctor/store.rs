@@ -4,6 +4,7 @@ use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
 use myriarch_cli::doctor::Finding;
 use myriarch_probe::exec::Credentials;
+use myriarch_store::{Store, Unfit};
 use rustix::fs::StatVfsMountFlags;
 
 use super::Host;
@@ -40,20 +41,21 @@ pub(crate) fn directory(host: &Host) -> Vec<Finding> {
         ));
         return found;
     }
-    let (mode, owner) = (metadata.mode() & 0o7777, metadata.uid());
-    if mode & WRITABLE_BY_OTHERS != 0 {
-        found.push(Finding::problem(
+    let root = rustix::process::geteuid().is_root();
+    match host.store.as_ref().map(Store::fit) {
+        // Whoever may not write to it can still look.
+        Some(Err(unfit @ Unfit::NotWritable { .. })) if !root => {
+            found.push(Finding::unseen(CHECK, format!("{unfit}; as root more can be seen")));
+        }
+        // Said already, in words about the mount.
+        Some(Err(Unfit::NoExec { .. } | Unfit::ReadOnly { .. })) if !found.is_empty() => {}
+        Some(Err(unfit)) => found.push(Finding::problem(CHECK, unfit.to_string(), unfit.hint())),
+        Some(Ok(())) => {}
+        None => found.push(Finding::problem(
             CHECK,
-            format!("{shown} has mode {mode:04o}: others than its owner can replace the program"),
-            format!("`chmod go-w {shown}`"),
-        ));
-    }
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        found.push(Finding::problem(
-            CHECK,
-            format!("{shown} belongs to user {owner}: whoever that is can replace the program"),
-            format!("`chown root {shown}`"),
-        ));
+            format!("{shown} is there and is no store"),
+            "`import`, `run` or the first update makes what is missing",
+        )),
     }
     if let Err(error) = myriarch_update::journal::Journal::at(path.join("journal.jsonl")).lines() {
         let denied = matches!(&error, myriarch_update::journal::JournalError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
@@ -74,10 +76,7 @@ pub(crate) fn directory(host: &Host) -> Vec<Finding> {
         ));
     }
     if found.is_empty() {
-        found.push(Finding::ok(
-            CHECK,
-            format!("{shown} belongs to user {owner} alone, and programs in it can run"),
-        ));
+        found.push(Finding::ok(CHECK, format!("{shown} is its owner's alone, and programs in it can run")));
     }
     found
 }
