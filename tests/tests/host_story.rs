@@ -43,7 +43,7 @@ impl Story {
             host.write(
                 "/etc/collector/supervisor.yaml",
                 format!(
-                    "# Ours: do not touch.\nserver:\n  endpoint: ws://127.0.0.1:{server}/v1/opamp\ncapabilities:\n  accepts_remote_config: true\n  reports_effective_config: true\nagent:\n  executable: {INSTALLED}   # the packaged one\n  config_files: [/etc/collector/config.yaml]\n  config_apply_timeout: 60s\n  bootstrap_timeout: 60s\n  opamp_server_port: {opamp}\nstorage:\n  directory: /var/lib/collector/supervisor\n"
+                    "# Ours: do not touch.\nserver:\n  endpoint: ws://127.0.0.1:{server}/v1/opamp\ncapabilities:\n  accepts_remote_config: true\n  reports_effective_config: true\nagent:\n  executable: {INSTALLED}   # the packaged one\n  config_files: [/etc/collector/config.yaml]\n  config_apply_timeout: 60s\n  bootstrap_timeout: 15s\n  opamp_server_port: {opamp}\nstorage:\n  directory: /var/lib/collector/supervisor\n"
                 ),
                 0o644,
             );
@@ -112,7 +112,7 @@ impl Story {
     /// The program that the process which answers runs.
     fn runs(&self) -> String {
         self.host.sh(&format!(
-            "pid=$(ss -Hltnp 'sport = :{}' | sed -n 's/.*pid=\\([0-9]*\\).*/\\1/p' | head -1); readlink /proc/$pid/exe",
+            "pid=$(ss -Hltnp 'sport = :{}' | sed -n 's/.*pid=\\([0-9]*\\).*/\\1/p' | head -1); readlink /proc/$pid/exe || true",
             self.health
         ))
     }
@@ -250,4 +250,31 @@ fn on_host_an_import_that_does_not_become_healthy_is_put_back() {
     assert_eq!(story.runs(), INSTALLED);
     assert_eq!(story.files(), before);
     assert!(story.must(1, &["doctor"]).contains("not imported yet"));
+}
+
+#[test]
+fn on_host_an_import_killed_after_the_restart_is_made_anew() {
+    let Some(story) = Story::new("on_host_an_import_killed_after_the_restart_is_made_anew", false) else {
+        return;
+    };
+    // A start is over only some time after the collector runs: time to be killed in.
+    story.host.write(
+        "/etc/systemd/system/collector.service.d/10-slow.conf",
+        "[Service]\nExecStartPost=/bin/sleep 20\n",
+        0o644,
+    );
+    story.host.sh("systemctl daemon-reload");
+    let before = story.files();
+    story.configure();
+    let mut import = story.host.spawn(&["myriarch-updater", "--config", CONFIG, "import"]);
+    story.host.wait(SOON, "the slot's program to run", |_| story.runs().contains("/versions/"));
+    story.host.sh("kill -9 $(pidof myriarch-updater)");
+    import.wait().expect("podman ends");
+    assert!(story.host.sh("cat /opt/myriarch/collector/import.json").contains("\"writing\""));
+    let said = story.must(0, &["import"]);
+    assert!(said.contains("begins anew") && said.contains("imported: 0.149.0-"), "{said}");
+    story.runs_version("0.149.0");
+    story.must(0, &["import", "--undo"]);
+    assert_eq!(story.runs(), INSTALLED);
+    assert_eq!(story.files(), before);
 }

@@ -347,8 +347,9 @@ fn an_import_that_was_killed_is_undone_by_the_next_one_or_by_undo() {
         killed.wait().unwrap();
         fs::remove_file(desk.path("hang")).unwrap();
         assert_ne!(desk.files(), before);
-        desk.must(0, &desk.import(undo));
+        let said = desk.must(0, &desk.import(undo));
         if undo.is_empty() {
+            assert!(said.contains("imported: 1.0.0-"), "made anew, not taken for done: {said}");
             assert!(desk.path("units/collector.service.d/50-myriarch.conf").exists());
             desk.must(0, &desk.import(&["--undo"]));
         }

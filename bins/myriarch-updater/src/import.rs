@@ -16,13 +16,16 @@ use std::{collections::BTreeSet, io, path::Path, sync::Arc, time::Duration};
 use myriarch_cli::{Config, Ending, ExitCode, PlanDocument};
 use myriarch_probe::{FileRef, Probe, Verdict};
 use myriarch_systemd::{ActiveState, Systemd, SystemdError, Unit, UnitName};
-use myriarch_update::{Accept, Event, Installed, Observe, Updater};
+use myriarch_update::{Accept, Event, Installed, Observe, Updater, does_nothing};
 
 use self::{
     plan::{Asked, DROP_IN, Plan, PlanError, plan},
     record::{Conflict, Record, State},
 };
 use crate::{compose, conduct, verbs, words::with_causes};
+
+/// Starts of a supervisor that may hang in its bootstrap before it counts.
+const STARTS: u32 = 3;
 
 /// What both directions need.
 pub(crate) struct Import<'a> {
@@ -97,11 +100,17 @@ impl<'a> Import<'a> {
                 return Ok(Ending::done(already(&record)));
             }
             self.tell("an import was interrupted; its changes are undone, and it begins anew");
-            self.put_back(&record)?;
-            self.reload().await?;
             ran_before = record.was_active;
-            updater.undo_import().map_err(|error| Box::new(conduct::failed(&error)))?;
-            self.forget(&record)?;
+            // Whatever runs by now, it must be what was installed before it can be taken over.
+            if !self.give_back(updater, &record, ran_before).await? {
+                let error = io::Error::other(format!(
+                    "an interrupted import is undone, and {} is not healthy with {}",
+                    self.unit,
+                    record.program.display()
+                ));
+                let hint = format!("`journalctl -u {}` says more", self.unit);
+                return Err(stop(ExitCode::NoHealthy, &error, Some(hint)));
+            }
         }
         let mut plan = self.plan(&self.ask().await?)?;
         plan.was_active |= ran_before;
@@ -116,7 +125,7 @@ impl<'a> Import<'a> {
         self.tell(&format!("{} is the slot {build}, and `current` names it", imported.from.display()));
         let store = updater.store().root().to_owned();
         let began =
-            Record::begin(&store, self.unit.as_str(), &plan.installed, plan.was_active, &plan.changes);
+            Record::begin(&store, &plan.document.unit, &plan.installed, plan.was_active, &plan.changes);
         let mut record = began.map_err(|error| self.failed(&error))?;
         match self.switch(&record, &plan).await {
             Ok(()) => {
@@ -151,12 +160,27 @@ impl<'a> Import<'a> {
         if !plan.was_active {
             return Ok(());
         }
-        self.tell(&format!("restarting {}", self.unit));
-        self.systemd.restart(&self.unit, self.timeout).await.map_err(|error| with_causes(&error))?;
-        match self.judge(&program).await {
-            Verdict::Healthy => Ok(()),
-            verdict => Err(verdict.to_string()),
+        self.restart(&program).await
+    }
+
+    /// Restarts the unit and judges it. A supervisor that hangs in its bootstrap is started again (ADR 0008): that is
+    /// nothing of the program's.
+    async fn restart(&self, program: &Path) -> Result<(), String> {
+        let effective = self.config.validate.effective.as_deref();
+        let hangs = || {
+            let text = effective.and_then(|path| std::fs::read_to_string(path).ok());
+            text.is_some_and(|text| does_nothing(&text))
+        };
+        for left in (0..STARTS).rev() {
+            self.tell(&format!("restarting {}", self.unit));
+            self.systemd.restart(&self.unit, self.timeout).await.map_err(|error| with_causes(&error))?;
+            match self.judge(program).await {
+                Verdict::Healthy => return Ok(()),
+                verdict if left == 0 || !hangs() => return Err(verdict.to_string()),
+                _ => self.tell("the supervisor hangs in its bootstrap; it is started once more"),
+            }
         }
+        Err("it was not started".to_owned())
     }
 
     /// The import failed: all is put back, and what ran before runs again.
@@ -228,14 +252,13 @@ impl<'a> Import<'a> {
         self.reload().await?;
         let mut healthy = true;
         if starts {
-            self.tell(&format!("restarting {}", self.unit));
             // A trial that crashed may have used its starts up; they were ours.
             let _ = self.systemd.reset_failed(&self.unit).await;
-            let restarted = self.systemd.restart(&self.unit, self.timeout).await;
-            if let Err(error) = &restarted {
-                self.tell(&with_causes(error));
+            let restarted = self.restart(&record.program).await;
+            if let Err(reason) = &restarted {
+                self.tell(reason);
             }
-            healthy = restarted.is_ok() && self.judge(&record.program).await == Verdict::Healthy;
+            healthy = restarted.is_ok();
         }
         updater.undo_import().map_err(|error| Box::new(conduct::failed(&error)))?;
         self.forget(record)?;
@@ -307,15 +330,15 @@ impl<'a> Import<'a> {
     }
 
     fn put_back(&self, record: &Record) -> Result<(), Box<Ending>> {
-        match record.put_back(self.others_are_imported()).map_err(|error| self.failed(&error))? {
+        match record.put_back(self.others_are_imported(&record.unit)).map_err(|error| self.failed(&error))? {
             Ok(()) => Ok(()),
             Err(conflicts) => Err(changed_since(&conflicts, &self.command)),
         }
     }
 
     /// Whether another unit has a drop-in of ours, and so needs the units that came along.
-    fn others_are_imported(&self) -> bool {
-        let ours = format!("{}.d", self.unit);
+    fn others_are_imported(&self, unit: &str) -> bool {
+        let ours = format!("{unit}.d");
         let directories = std::fs::read_dir(self.units).into_iter().flatten().flatten();
         let mut others = directories.filter(|entry| *entry.file_name() != *ours);
         others.any(|entry| entry.path().join(DROP_IN).exists())

@@ -111,6 +111,9 @@ pub(crate) fn processes(host: &Host) -> Vec<Finding> {
         pids.iter().copied().filter(|pid| Some(*pid) != main && parent(*pid) == Some(1)).collect();
     if orphans.is_empty() {
         return vec![match pids.len() {
+            0 if main.is_some() && !rustix::process::geteuid().is_root() => {
+                Finding::unseen(CHECK, "which programs run for other users is not told to this one")
+            }
             0 => Finding::warning(CHECK, "no collector of this service runs", "start it before an update"),
             1 => Finding::ok(CHECK, "one collector runs, and somebody looks after it"),
             count => Finding::warning(
