@@ -19,7 +19,7 @@ use myriarch_policy::Bounds;
 use myriarch_probe::{Identity, Probe, ProbeSettings, exec::Credentials};
 use myriarch_store::{LockError, Store, StoreError, Writer};
 use myriarch_supervise::{Output, Signal, Spec, Stop};
-use myriarch_systemd::Systemd;
+use myriarch_systemd::{Systemd, UnitName};
 use myriarch_update::{AtRest, Observe, Ports, Restart, Settings, StartedBy, Updater, Validation};
 use myriarch_verify::{KeylessRule, KeylessSpec, Pins, Rule, TrustPolicy, TrustPolicyError, TrustedRoot};
 
@@ -55,6 +55,9 @@ pub(crate) enum ComposeError {
 /// The largest program accepted inside an archive, as a multiple of the largest archive: Go programs compress
 /// to a quarter, so that eight times leaves room and a bomb none.
 const LARGEST_EXPANSION: u64 = 8;
+
+/// How long a unit's restart may take where neither the configuration nor the caller says.
+const UNIT_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A build that was healthy before needs no soak when it is gone back to: one moment of health is enough.
 const RETURN_SOAK: Duration = Duration::ZERO;
@@ -214,6 +217,21 @@ fn source(config: &Config) -> Result<ReleaseSource, ComposeError> {
         reason: with_causes(&error),
         hint: error.hint(),
     })
+}
+
+/// How a program is judged that was healthy before: it has only to come up again.
+pub(crate) fn return_probe(config: &Config) -> Result<Probe, ComposeError> {
+    probe(&config.probe, RETURN_SOAK)
+}
+
+/// The unit that runs the program, and how long its jobs may take; none where no unit does.
+pub(crate) fn unit(config: &Config) -> Option<(UnitName, Duration)> {
+    match &config.restart {
+        config::Restart::Systemd(systemd) => {
+            Some((systemd.unit.clone(), systemd.timeout.unwrap_or(UNIT_TIMEOUT)))
+        }
+        config::Restart::Child(_) | config::Restart::Command(_) => None,
+    }
 }
 
 fn probe(probe: &config::Probe, soak: Duration) -> Result<Probe, ComposeError> {

@@ -5,6 +5,9 @@ mod clock;
 mod compose;
 mod conduct;
 mod control;
+mod detect;
+mod doctor;
+mod import;
 mod look;
 mod observers;
 mod recover;
@@ -28,13 +31,15 @@ use std::{
 use clap::Parser as _;
 use jiff::tz::TimeZone;
 use myriarch_cli::{
-    Config, Ending, ExitCode, Reporter, config::Restart as RestartKind, control::Verb as Asked,
+    Config, Ending, ExitCode, PlanDocument, Reporter, config::Restart as RestartKind, control::Verb as Asked,
 };
 use myriarch_store::{LockError, StoreError};
+use myriarch_systemd::Systemd;
 use myriarch_update::{Observe, Updater};
 
 use crate::{
     compose::ComposeError,
+    import::Import,
     observers::{Fanout, LastWordsFollow},
     serve::ServeError,
     signals::Signals,
@@ -60,8 +65,23 @@ pub fn main() -> process::ExitCode {
 }
 
 async fn carry_out(line: &CommandLine) -> ExitCode {
-    if let Verb::Config(ConfigVerb::Example) = line.verb {
-        return data(Config::example());
+    if let Verb::Config(ConfigVerb::Example { detect, unit }) = &line.verb {
+        if !detect {
+            return data(Config::example());
+        }
+        return match detect::detect(&Systemd::new(), unit.as_ref()).await {
+            Ok(detected) => data(&detected.toml()),
+            Err(error) => {
+                let hint = error.hint.clone();
+                finish(line, &Ending::failed(ExitCode::Failed, &error, Some(hint)))
+            }
+        };
+    }
+    if matches!(line.verb, Verb::Doctor) {
+        let path = line.configuration();
+        let document = doctor::document(&path, Config::load(&path)).await;
+        data(&if line.json { json(&document) } else { document.human() });
+        return document.exit_code;
     }
     let config = match Config::load(&line.configuration()) {
         Ok(config) => config,
@@ -102,10 +122,13 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
         },
         Verb::Verify(asked) => finish(line, &verify::ending(&config, asked)),
         Verb::Config(ConfigVerb::Show) => data(&config.show()),
+        // Told before a configuration was asked for.
+        Verb::Doctor => ExitCode::Done,
         Verb::Config(_) => {
             finish(line, &Ending::done(format!("{} is valid", line.configuration().display())))
         }
         Verb::Recover(asked) => finish(line, &recover::ending(&config, asked, reporter).await),
+        Verb::Import(asked) => import(line, asked, &config, reporter).await,
         Verb::Check => finish(line, &act(&config, Asked::Check {}, reporter).await),
         Verb::Update(to) => finish(line, &act(&config, Asked::Update { to: to.to.clone() }, reporter).await),
         Verb::Rollback(to) => {
@@ -166,6 +189,49 @@ pub(crate) async fn until_interrupted(updater: &Updater, work: impl Future<Outpu
             Ending::failed(ExitCode::Failed, &error, Some(hint.to_owned()))
         }
     }
+}
+
+async fn import(
+    line: &CommandLine,
+    asked: &verbs::Import,
+    config: &Config,
+    observe: Arc<dyn Observe>,
+) -> ExitCode {
+    let show = |plan: &PlanDocument| {
+        data(&if line.json { json(plan) } else { plan.human() });
+    };
+    let import = match Import::new(config, asked, line.called(), observe.clone()) {
+        Ok(import) => import,
+        Err(ending) => return finish(line, &ending),
+    };
+    if asked.dry_run {
+        return match import.dry_run().await {
+            Ok(plan) => {
+                show(&plan);
+                ExitCode::Done
+            }
+            Err(ending) => finish(line, &ending),
+        };
+    }
+    // Undoing what was never done makes no store.
+    if asked.undo && !config.store.path.is_dir() {
+        return finish(
+            line,
+            &Ending::done(format!("nothing to undo: no store at {}", config.store.path.display())),
+        );
+    }
+    let purpose = if asked.undo { "import --undo" } else { "import" };
+    let updater = match compose_alone(config, purpose, observe) {
+        Ok(updater) => updater,
+        Err(error) => return finish(line, &composing(&error)),
+    };
+    let ending = if asked.undo {
+        until_interrupted(&updater, import.undo(&updater)).await
+    } else {
+        until_interrupted(&updater, import.carry_out(&updater, show)).await
+    };
+    status::publish(config, updater.store());
+    finish(line, &ending)
 }
 
 /// The updater of this process, for a verb without a running `run`.

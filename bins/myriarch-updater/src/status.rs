@@ -231,14 +231,16 @@ fn on_trial(lines: &[Line]) -> Option<OnTrial> {
 fn last(lines: &[Line]) -> Option<Happened> {
     let ended = |entry: &Happened| match &entry.what {
         What::Trial(trial) => trial.ended.is_some(),
-        What::Rescued { .. } => true,
+        What::Rescued { .. } | What::Imported { .. } | What::ImportUndone => true,
         _ => false,
     };
     HistoryDocument::of(lines).entries.into_iter().rev().find(ended)
 }
 
 fn confirmed_at(lines: &[Line], build: &Build) -> String {
-    let confirmed =
-        |line: &&Line| matches!(&line.entry, Entry::Confirmed { build: known, .. } if known == build);
+    let confirmed = |line: &&Line| {
+        matches!(&line.entry, Entry::Confirmed { build: known, .. } | Entry::Imported { build: known, .. }
+                if known == build)
+    };
     lines.iter().rev().find(confirmed).map_or(String::new(), |line| line.at.to_string())
 }

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use myriarch_cli::{Config, ServiceName};
 use myriarch_policy::Version;
+use myriarch_systemd::UnitName;
+use myriarch_update::Accept;
 
 /// Keeps one supervised program at the version a policy asks for, and never leaves the machine without a
 /// working, verified one.
@@ -28,6 +30,14 @@ pub(crate) struct CommandLine {
 }
 
 impl CommandLine {
+    /// How this program is called for the same configuration, for hints.
+    pub(crate) fn called(&self) -> String {
+        match &self.service {
+            Some(service) => format!("myriarch-updater --service {service}"),
+            None => format!("myriarch-updater --config {}", self.config.display()),
+        }
+    }
+
     /// The path of the service's configuration.
     pub(crate) fn configuration(&self) -> PathBuf {
         self.service.as_ref().map_or_else(|| self.config.clone(), Config::default_path)
@@ -64,6 +74,10 @@ pub(crate) enum Verb {
     Unpin,
     /// Bring an interrupted trial to its end, and `current` to an intact build; idempotent
     Recover(Recover),
+    /// Take over the collector that a systemd unit runs, as the first slot; shows every change, and can be undone
+    Import(Import),
+    /// Look at everything that an update needs, and say what is in the way; changes nothing
+    Doctor,
     /// The configuration itself
     #[command(subcommand)]
     Config(ConfigVerb),
@@ -108,12 +122,56 @@ pub(crate) struct Verify {
     pub(crate) checksum: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, Subcommand)]
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// Show what would be changed, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Put everything back as it was before the import
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) undo: bool,
+    /// Take the installed file as it is, although it is not root's own, or has what a slot's copy will not have
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub(crate) accept: Vec<AcceptWord>,
+    /// Where units and drop-ins are written
+    #[arg(long, value_name = "DIR", default_value = "/etc/systemd/system")]
+    pub(crate) unit_directory: PathBuf,
+}
+
+/// What `--accept` can name.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum AcceptWord {
+    /// It belongs to another user than root
+    Owner,
+    /// Others than its owner can write to it
+    Writable,
+    /// It has file capabilities, and the unit gives them as ambient ones
+    Capabilities,
+}
+
+impl From<AcceptWord> for Accept {
+    fn from(word: AcceptWord) -> Self {
+        match word {
+            AcceptWord::Owner => Self::Owner,
+            AcceptWord::Writable => Self::Writable,
+            AcceptWord::Capabilities => Self::Capabilities,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Subcommand)]
 pub(crate) enum ConfigVerb {
     /// Read the file and say everything that is wrong with it
     Check,
     /// The configuration in force, defaults filled in
     Show,
     /// A commented example
-    Example,
+    Example {
+        /// Write one for the collector that is found on this machine
+        #[arg(long)]
+        detect: bool,
+        /// Of several units, this one
+        #[arg(long, value_name = "NAME", requires = "detect")]
+        unit: Option<UnitName>,
+    },
 }

@@ -6,6 +6,7 @@
 //! its line, since a configuration that is half understood is not used at all. State never lives here.
 
 mod connection;
+mod detected;
 mod file;
 mod interval;
 mod permission;
@@ -30,6 +31,7 @@ use myriarch_verify::Digest;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use toml::de::DeTable;
 
+pub use detected::{Detected, Runs, Seen};
 pub use problem::{ConfigError, Position, Problem};
 pub use service::{ParseServiceNameError, ServiceName};
 pub use template::with_program;

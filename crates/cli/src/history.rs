@@ -49,6 +49,15 @@ pub enum What {
         /// Its slot.
         slot: String,
     },
+    /// An operator had the installed program taken over.
+    Imported {
+        /// The slot that holds it.
+        slot: String,
+        /// Where it was installed.
+        from: PathBuf,
+    },
+    /// An operator gave the program back to what had it before.
+    ImportUndone,
     /// `current` did not name an intact slot and was moved without a trial.
     Rescued {
         /// The slot that it names now; none when nothing intact was left.
@@ -200,6 +209,10 @@ impl HistoryDocument {
                 Entry::Rescued { to, reason } => {
                     history.tell(time, What::Rescued { to: to.as_ref().map(Build::name), reason });
                 }
+                Entry::Imported { build, from } => {
+                    history.tell(time, What::Imported { slot: build.name(), from });
+                }
+                Entry::ImportUndone => history.tell(time, What::ImportUndone),
                 Entry::Released { version } => history.tell(time, What::Released { version }),
                 Entry::Pinned { version } => history.tell(time, What::Pinned { version }),
                 Entry::Unpinned => history.tell(time, What::Unpinned),

@@ -24,11 +24,13 @@
 pub mod config;
 pub mod control;
 pub mod describe;
+pub mod doctor;
 mod duration;
 pub mod ending;
 pub mod escape;
 pub mod exit;
 pub mod history;
+pub mod import;
 pub mod look;
 pub mod reporter;
 mod size;
@@ -36,9 +38,11 @@ pub mod status;
 mod time;
 
 pub use config::{Config, ConfigError, ServiceName};
+pub use doctor::DoctorDocument;
 pub use ending::Ending;
 pub use exit::ExitCode;
 pub use history::HistoryDocument;
+pub use import::PlanDocument;
 pub use look::LookDocument;
 pub use reporter::Reporter;
 pub use status::StatusDocument;

@@ -13,7 +13,7 @@ pub struct Build {
     pub version: Version,
     /// SHA-256 of the program's file.
     pub binary: Digest,
-    /// SHA-256 of the archive it came in.
+    /// SHA-256 of the archive it came in; of the file itself where it was imported and there was none.
     pub archive: Digest,
 }
 

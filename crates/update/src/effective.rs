@@ -59,8 +59,9 @@ pub(crate) fn named_by(arguments: &[OsString]) -> Option<PathBuf> {
     found
 }
 
-/// Whether `text` does nothing: no pipeline, or none with a component other than `nop`.
-pub(crate) fn does_nothing(text: &str) -> bool {
+/// Whether a collector configured by `text` does nothing: no pipeline, or none with a component other than `nop`, as
+/// a supervisor configures it while it bootstraps. What is no YAML is not known to.
+pub fn does_nothing(text: &str) -> bool {
     let Ok(document) = serde_saphyr::from_str::<serde_json::Value>(text) else { return false };
     let Some(pipelines) = document.pointer("/service/pipelines").and_then(serde_json::Value::as_object)
     else {

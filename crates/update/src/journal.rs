@@ -124,6 +124,17 @@ pub enum Entry {
         /// What was wrong.
         reason: String,
     },
+    /// An operator took over a program that was installed without this store; before `current` names it. It
+    /// counts as confirmed: it is what ran.
+    Imported {
+        /// It.
+        build: Build,
+        /// The file that was taken over, links followed.
+        from: PathBuf,
+    },
+    /// An operator gave the program back to whatever had it before an import; before `current` goes. From here
+    /// on this store has confirmed nothing.
+    ImportUndone,
     /// This exact build is not tried again until it is released.
     Quarantined {
         /// It.

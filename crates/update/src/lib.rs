@@ -67,6 +67,7 @@ mod effective;
 mod elf;
 mod event;
 mod excerpt;
+mod import;
 pub mod journal;
 mod obtain;
 mod operator;
@@ -86,8 +87,10 @@ mod validate;
 
 pub use build::Build;
 pub use chain::{AtRest, Error, Ports, Request, Settings, StartedBy, Updater, Validation};
+pub use effective::does_nothing;
 pub use event::{Check, Event};
 pub use excerpt::Excerpt;
+pub use import::{Accept, Imported, Installed, installed_program};
 pub use outcome::{Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
 pub use ports::{
     Clock, Delivery, Ended, Found, NotReady, Observe, Offer, Outstanding, Progress, Restart, RestartError,

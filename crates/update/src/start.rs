@@ -14,7 +14,7 @@ use myriarch_probe::{
     exec::{Credentials, Environment},
     process::Process,
 };
-use myriarch_store::{Slot, running};
+use myriarch_store::{FileId, Slot, running};
 
 use crate::{
     chain::{AtRest, StartedBy, Updater},
@@ -43,7 +43,11 @@ impl Updater {
     /// The process that answers for the program's health is asked first; another one that runs the same file
     /// counts only if it is ours or root's, for anybody may start a program that anybody can read.
     pub(crate) async fn start_of(&self, current: Option<&Slot>) -> Start {
-        let file = current.and_then(|slot| slot.file_id().ok());
+        self.start_of_file(current.and_then(|slot| slot.file_id().ok())).await
+    }
+
+    /// As [`Updater::start_of`], for a program that may be in no slot.
+    pub(crate) async fn start_of_file(&self, file: Option<FileId>) -> Start {
         let answering = match file {
             Some(file) => self.settings.probe.who((file.dev, file.ino)).await,
             None => None,
@@ -56,14 +60,14 @@ impl Updater {
             Some(kept) => told.over(kept),
             None => told,
         });
-        let running = current.and_then(|slot| running_start(slot, at_rest.credentials.as_ref()));
+        let running = file.and_then(|file| running_start(file, at_rest.credentials.as_ref()));
         running.unwrap_or(at_rest)
     }
 }
 
 /// Prefers the process that was started with a configuration: others are moments of a `--version`.
-fn running_start(slot: &Slot, told: Option<&Credentials>) -> Option<Start> {
-    let pids = running::processes_running(slot.file_id().ok()?).ok()?;
+fn running_start(file: FileId, told: Option<&Credentials>) -> Option<Start> {
+    let pids = running::processes_running(file).ok()?;
     let trusted = [Some(0), Some(rustix::process::geteuid().as_raw()), told.map(|told| told.uid)];
     let mut starts: Vec<Start> = pids
         .into_iter()

@@ -45,6 +45,11 @@ impl State {
                 | Entry::RolledBack { from: build, reason, fault: Fault::Version, .. } => {
                     state.quarantine(build, reason, *at);
                 }
+                Entry::Imported { build, .. } => {
+                    state.confirmed.retain(|known| known != build);
+                    state.confirmed.push(build.clone());
+                }
+                Entry::ImportUndone => state.confirmed.clear(),
                 Entry::Released { version } => {
                     state.quarantine.retain(|known| !known.build.version.names_same(version));
                 }

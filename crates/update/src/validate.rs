@@ -84,7 +84,7 @@ impl Updater {
         self.settings.validation.effective.clone().or_else(|| start.configuration())
     }
 
-    async fn check_version(&self, slot: &Slot, start: &Start) -> Result<(), Refusal> {
+    pub(crate) async fn check_version(&self, slot: &Slot, start: &Start) -> Result<(), Refusal> {
         let output = self.ask(slot, start, vec!["--version".into()]).await?;
         let said = String::from_utf8_lossy(&output.stdout);
         let expected = format!("{} version {}", self.settings.distribution, slot.manifest().version);
@@ -212,9 +212,18 @@ impl Updater {
     }
 
     async fn ask(&self, slot: &Slot, start: &Start, args: Vec<OsString>) -> Result<Output, Refusal> {
+        self.ask_program(&slot.program(), start, args).await
+    }
+
+    pub(crate) async fn ask_program(
+        &self,
+        program: &Path,
+        start: &Start,
+        args: Vec<OsString>,
+    ) -> Result<Output, Refusal> {
         let what = shown(&args);
         let exec = Exec {
-            program: slot.program(),
+            program: program.to_owned(),
             args,
             env: start.environment.clone(),
             cwd: start.working_directory.clone(),
@@ -250,13 +259,18 @@ fn can_be_loaded(slot: &Slot) -> Result<(), Refusal> {
 
 /// `<distribution> version <version>`, one leading `v` aside.
 fn names(said: &str, distribution: &str, version: &str) -> bool {
-    let words: Vec<_> = said.split_whitespace().collect();
     let bare = |text: &str| text.parse::<myriarch_policy::Version>().map(|version| version.bare().to_owned());
-    match words.as_slice() {
-        [name, "version", found] => {
-            *name == distribution && bare(found).is_ok_and(|found| bare(version) == Ok(found))
-        }
-        _ => false,
+    said_version(said).is_some_and(|(name, found)| {
+        name == distribution && bare(found).is_ok_and(|found| bare(version) == Ok(found))
+    })
+}
+
+/// Distribution and version, as `<distribution> version <version>` says them.
+pub(crate) fn said_version(said: &str) -> Option<(&str, &str)> {
+    let mut words = said.split_whitespace();
+    match (words.next(), words.next(), words.next(), words.next()) {
+        (Some(name), Some("version"), Some(version), None) => Some((name, version)),
+        _ => None,
     }
 }
 
@@ -288,12 +302,12 @@ fn refused(reason: String, hint: &str) -> Refusal {
     Refusal { stage: Stage::Validate, kind: RefusalKind::Candidate, reason, hint: hint.to_owned() }
 }
 
-fn ended(output: &Output) -> String {
+pub(crate) fn ended(output: &Output) -> String {
     let said = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
     format!("{}, saying {}", output.status, quote(said))
 }
 
-fn quote(bytes: &[u8]) -> String {
+pub(crate) fn quote(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim();
     let start = text.len().saturating_sub(QUOTE_LIMIT);

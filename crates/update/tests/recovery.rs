@@ -41,6 +41,28 @@ fn nothing_interrupted_is_nothing_to_do() {
     assert_eq!(recover(&lines([confirmed(1), trial(2, Some(1), 2), confirmed(2)])), Recovery::Nothing);
 }
 
+fn imported(n: u8) -> Entry {
+    Entry::Imported { build: build(n), from: "/usr/bin/otelcol".into() }
+}
+
+#[test]
+fn what_was_imported_counts_as_confirmed_and_is_what_a_trial_goes_back_to() {
+    assert_eq!(recover(&lines([imported(1)])), Recovery::Nothing);
+    assert_eq!(State::of(&lines([imported(1)])).confirmed(), [build(1)]);
+    let Recovery::GoBack { to, .. } = recover(&lines([imported(1), trial(2, Some(1), 0)])) else {
+        panic!("expected the way back")
+    };
+    assert_eq!(to, Some(build(1)));
+}
+
+#[test]
+fn after_an_undone_import_nothing_is_confirmed_and_quarantine_stands() {
+    let quarantined = Entry::Quarantined { build: build(3), reason: "ill".into() };
+    let state = State::of(&lines([imported(1), confirmed(2), quarantined, Entry::ImportUndone]));
+    assert_eq!(state.confirmed(), []);
+    assert_eq!(state.quarantined().len(), 1);
+}
+
 #[test]
 fn an_interrupted_trial_is_resumed_with_one_try_less() {
     let recovery = recover(&lines([confirmed(1), trial(2, Some(1), 2)]));

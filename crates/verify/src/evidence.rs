@@ -1,4 +1,4 @@
-//! Why an archive was trusted, kept beside it for as long as it is installed.
+//! Why a program is trusted, kept beside it for as long as it is installed.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Digest;
 
-/// What a rule accepted.
+/// What a rule accepted, or what an operator answered for.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(tag = "by", rename_all = "kebab-case")]
 pub enum Evidence {
@@ -40,6 +40,13 @@ pub enum Evidence {
         /// this archive.
         archive: Digest,
     },
+    /// Nothing but an operator's word: the program was installed before, and was taken over as it was.
+    Imported {
+        /// The file that was taken over, links followed.
+        path: String,
+        /// Who asked for it, as the machine names the user.
+        operator: String,
+    },
 }
 
 impl fmt::Display for Evidence {
@@ -50,6 +57,10 @@ impl fmt::Display for Evidence {
                 integrated_time.as_ref().map_or(Ok(()), |time| write!(f, " at {time}"))
             }
             Self::Pin { version, archive } => write!(f, "pinned: version {version} is {archive:?}"),
+            Self::Imported { path, operator } => write!(
+                f,
+                "imported from {path} by {operator}; its bytes were not checked against any signature"
+            ),
         }
     }
 }
@@ -74,7 +85,9 @@ mod tests {
     #[test]
     fn it_is_read_back_as_it_was_written() {
         let pin = Evidence::Pin { version: "1.2.3".to_owned(), archive: Digest::of(b"archive") };
-        for evidence in [keyless(), pin] {
+        let imported =
+            Evidence::Imported { path: "/usr/bin/otelcol".to_owned(), operator: "root".to_owned() };
+        for evidence in [keyless(), pin, imported] {
             let json = serde_json::to_string(&evidence).unwrap();
             assert_eq!(serde_json::from_str::<Evidence>(&json).unwrap(), evidence, "{json}");
         }

@@ -25,6 +25,13 @@ impl ServiceName {
     }
 }
 
+impl Default for ServiceName {
+    /// `otelcol`, the service that a command line without a name means.
+    fn default() -> Self {
+        Self("otelcol".to_owned())
+    }
+}
+
 impl FromStr for ServiceName {
     type Err = ParseServiceNameError;
 

@@ -39,6 +39,12 @@ fn words(entry: &Happened) -> Vec<String> {
     match &entry.what {
         What::Trial(trial) => of_trial(&entry.time, trial),
         What::Adopted { slot } => vec![format!("{slot} was installed already and counts as confirmed")],
+        What::Imported { slot, from } => {
+            vec![format!("{slot} imported from {}; it counts as confirmed", from.display())]
+        }
+        What::ImportUndone => {
+            vec!["import undone: the program was given back to what had it before".to_owned()]
+        }
         What::Rescued { to, reason } => vec![
             format!("{} is current now, without a trial", to.as_deref().unwrap_or("nothing")),
             reason.clone(),

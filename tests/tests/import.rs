@@ -1,0 +1,486 @@
+//! A collector that is installed: found, looked at, taken over and given back, by the real binary against a systemctl
+//! that only tells what the files of a temporary directory say. What systemd itself makes of it is told by the
+//! stories on a real host.
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by panicking")]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use myriarch_tests::{built, collector::StandIn, machine::words, ports, publisher::DISTRIBUTION};
+use tempfile::TempDir;
+
+/// Plays `systemctl` for one unit that does not run: says what the files say, and writes down what it was asked for.
+const SYSTEMCTL: &str = r#"#!/bin/sh
+here=DIR
+case "$*" in
+*daemon-reload*)
+    echo daemon-reload >>$here/asked
+    test -e $here/hang && exec sleep 60
+    test ! -e $here/fail ;;
+*list-unit*) echo "collector.service enabled" ;;
+*show*)
+    unit=$here/units/collector.service
+    drop_ins=$(ls $here/units/collector.service.d/*.conf 2>/dev/null | tr '\n' ' ')
+    command=$(sed -n 's/^ExecStart=//p' $unit $drop_ins | tail -1 | tr -d "\"'")
+    printf 'Id=collector.service\nMainPID=0\nActiveState=inactive\nSubState=dead\nResult=success\n'
+    printf 'FragmentPath=%s\nDropInPaths=%s\nUnitFileState=enabled\n' "$unit" "$drop_ins"
+    printf 'ExecStart={ path=%s ; argv[]=%s ; ignore_errors=no ; start_time=[n/a] ; stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }\n' "${command%% *}" "$command"
+    if test -e $drop_ins; then
+        printf 'OnFailure=%s\n' "$(sed -n 's/^OnFailure=//p' $drop_ins)"
+        printf 'Wants=%s\nAfter=%s\n' "$(sed -n 's/^Wants=//p' $drop_ins)" "$(sed -n 's/^After=//p' $drop_ins)"
+    fi
+    cat $here/properties ;;
+*) echo "$*" >>$here/asked ;;
+esac
+"#;
+
+struct Desk {
+    dir: TempDir,
+    health: u16,
+}
+
+impl Desk {
+    /// A machine with a collector under a unit of its own.
+    fn new() -> Self {
+        let desk = Self { dir: tempfile::tempdir().unwrap(), health: ports::free::<1>()[0] };
+        for name in ["bin", "usr", "etc", "units"] {
+            fs::create_dir(desk.path(name)).unwrap();
+        }
+        desk.write("bin/systemctl", &SYSTEMCTL.replace("DIR", &desk.path("").display().to_string()), 0o755);
+        desk.write("properties", "LoadState=loaded\n", 0o644);
+        let program = desk.path("usr").join(DISTRIBUTION);
+        fs::write(&program, StandIn::version("1.0.0").build()).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let collector = format!(
+            "extensions:\n  health_check:\n    endpoint: 0.0.0.0:{}\nservice:\n  extensions: [health_check]\n  pipelines:\n    traces:\n      receivers: [otlp]\n      exporters: [debug]\n",
+            desk.health
+        );
+        desk.write("etc/collector.yaml", &collector, 0o644);
+        let exec = format!(
+            "ExecStartPre=-{0} validate --config x\nExecStart={0} --config \"{1}\" '%H'",
+            program.display(),
+            desk.path("etc/collector.yaml").display()
+        );
+        desk.unit(&exec);
+        desk.write("updater.toml", &desk.configuration(), 0o644);
+        desk
+    }
+
+    /// The same with a supervisor whose configuration names the collector as `executable`.
+    fn supervised(executable: &str) -> Self {
+        let desk = Self::new();
+        let configuration = desk.path("etc/supervisor.yaml");
+        let text = format!(
+            "# Ours.\nagent:\n  bootstrap_timeout: 2m\n  executable: {executable}  # the packaged one\nstorage:\n  directory: {}\n",
+            desk.path("etc").display()
+        );
+        desk.write("etc/supervisor.yaml", &text, 0o640);
+        desk.unit(&format!("ExecStart=/usr/bin/opampsupervisor --config {}", configuration.display()));
+        desk
+    }
+
+    fn unit(&self, exec: &str) {
+        self.write(
+            "units/collector.service",
+            &format!("[Unit]\nDescription=Ours\n\n[Service]\nUser=root\n{exec}\n"),
+            0o644,
+        );
+    }
+
+    fn configuration(&self) -> String {
+        format!(
+            "schema = 1\nservice = \"collector\"\n[program]\nbinary = \"{DISTRIBUTION}\"\n[store]\npath = \"{0}\"\n[run]\ndirectory = \"{0}/run\"\n[source]\nkind = \"directory\"\npath = \"{0}\"\n[trust.pins]\n\"9.9.9\" = \"{1}\"\n[restart]\nkind = \"systemd\"\nunit = \"collector\"\n[probe]\nhttp = \"http://127.0.0.1:{2}/\"\n",
+            self.path("store").display(),
+            "0".repeat(64),
+            self.health
+        )
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.dir.path().to_owned() } else { self.dir.path().join(name) }
+    }
+
+    fn write(&self, name: &str, text: &str, mode: u32) {
+        fs::write(self.path(name), text).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(built::updater());
+        command.arg("--config").arg(self.path("updater.toml")).args(arguments).stdin(Stdio::null());
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.path("bin").display())).env_remove("SUDO_USER");
+        command
+    }
+
+    fn import(&self, more: &[&str]) -> Output {
+        let units = self.path("units").display().to_string();
+        self.command(&[&["import", "--unit-directory", &units], more].concat()).output().unwrap()
+    }
+
+    fn must(&self, code: i32, output: &Output) -> String {
+        let said = words(output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        said.replace(&self.path("").display().to_string(), "DIR").replace(&self.health.to_string(), "PORT")
+    }
+
+    /// Every file outside the store, with what it holds and its mode.
+    fn files(&self) -> Vec<(PathBuf, Vec<u8>, u32)> {
+        let mut found = vec![];
+        let mut directories = vec![self.path("etc"), self.path("units"), self.path("usr")];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(&directory).unwrap().flatten() {
+                let (path, metadata) = (entry.path(), entry.metadata().unwrap());
+                if metadata.is_dir() {
+                    directories.push(path);
+                } else {
+                    found.push((path.clone(), fs::read(path).unwrap(), metadata.permissions().mode()));
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    fn journal(&self) -> String {
+        fs::read_to_string(self.path("store/journal.jsonl")).unwrap_or_default()
+    }
+}
+
+/// The units that ship are shown whole; their text is not this test's.
+fn without_shipped_units(plan: &str) -> String {
+    let mut shown = true;
+    let mut kept = String::new();
+    for line in plan.lines() {
+        if !line.starts_with(' ') {
+            shown = !line.contains("/units/myriarch-");
+            if !shown {
+                kept.push_str(line);
+                kept.push_str(" …\n");
+            }
+        }
+        if shown {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+#[test]
+fn a_plan_is_shown_in_full_and_touches_nothing() {
+    let desk = Desk::new();
+    let before = desk.files();
+    let plan = desk.must(0, &desk.import(&["--dry-run"]));
+    assert_eq!(without_shipped_units(&plan), include_str!("golden/import-unit.txt"));
+    assert_eq!(desk.files(), before);
+    assert!(!desk.path("store").exists());
+
+    let desk = Desk::supervised("'/nowhere'");
+    let text = fs::read_to_string(desk.path("etc/supervisor.yaml")).unwrap();
+    let program = desk.path("usr").join(DISTRIBUTION);
+    desk.write(
+        "etc/supervisor.yaml",
+        &text.replace("'/nowhere'", &format!("'{}'", program.display())),
+        0o640,
+    );
+    let plan = desk.must(0, &desk.import(&["--dry-run"]));
+    assert_eq!(without_shipped_units(&plan), include_str!("golden/import-supervisor.txt"));
+}
+
+#[test]
+fn what_was_imported_is_given_back_to_the_byte_and_twice_is_once() {
+    let program = |desk: &Desk| desk.path("usr").join(DISTRIBUTION).display().to_string();
+    let supervised = Desk::supervised("/nowhere");
+    let text = fs::read_to_string(supervised.path("etc/supervisor.yaml")).unwrap();
+    supervised.write("etc/supervisor.yaml", &text.replace("/nowhere", &program(&supervised)), 0o640);
+    for desk in [Desk::new(), supervised] {
+        let before = desk.files();
+        let said = desk.must(0, &desk.import(&[]));
+        assert!(said.contains("imported: 1.0.0-"), "{said}");
+        assert_ne!(desk.files(), before);
+        assert!(desk.must(0, &desk.import(&[])).contains("is imported already"));
+        let status = desk.must(0, &desk.command(&["status"]).output().unwrap());
+        assert!(status.contains("1.0.0-") && status.contains("intact"), "{status}");
+        let history = desk.must(0, &desk.command(&["history"]).output().unwrap());
+        assert!(history.contains("imported from DIR/usr/otelcol-testbed"), "{history}");
+        assert_eq!(
+            fs::read(desk.path("store/current/bin").join(DISTRIBUTION)).unwrap(),
+            fs::read(program(&desk)).unwrap()
+        );
+        let manifest = fs::read_to_string(desk.path("store/current/slot.json")).unwrap();
+        assert!(manifest.contains("\"by\": \"imported\""), "{manifest}");
+
+        let said = desk.must(0, &desk.import(&["--undo"]));
+        assert!(said.contains("every file is as it was"), "{said}");
+        assert_eq!(desk.files(), before);
+        assert!(desk.path("store/current").symlink_metadata().is_err());
+        assert!(desk.must(0, &desk.import(&["--undo"])).contains("nothing to undo"));
+        assert_eq!(desk.journal().matches("import-undone").count(), 1);
+        let recovered = desk.must(0, &desk.command(&["recover", "--before-start"]).output().unwrap());
+        assert!(recovered.contains("nothing is installed"), "{recovered}");
+        desk.must(0, &desk.import(&[]));
+    }
+}
+
+#[test]
+fn nothing_is_started_where_nothing_ran() {
+    let desk = Desk::new();
+    desk.must(0, &desk.import(&[]));
+    desk.must(0, &desk.import(&["--undo"]));
+    let asked = fs::read_to_string(desk.path("asked")).unwrap();
+    assert!(asked.lines().all(|line| line == "daemon-reload"), "{asked}");
+}
+
+#[test]
+fn a_variable_that_names_the_collector_is_set_by_the_drop_in() {
+    let desk = Desk::supervised("${env:COLLECTOR_EXE}");
+    let program = desk.path("usr").join(DISTRIBUTION);
+    desk.write(
+        "properties",
+        &format!("LoadState=loaded\nEnvironment=COLLECTOR_EXE={}\n", program.display()),
+        0o644,
+    );
+    let plan = desk.must(0, &desk.import(&["--dry-run"]));
+    assert!(plan.contains("| Environment=COLLECTOR_EXE=DIR/store/current/bin/otelcol-testbed"), "{plan}");
+    assert!(!plan.contains("supervisor.yaml"), "{plan}");
+    // A file wins over any drop-in.
+    desk.write("etc/env", &format!("COLLECTOR_EXE={}\n", program.display()), 0o644);
+    let file =
+        format!("LoadState=loaded\nEnvironmentFiles={} (ignore_errors=no)\n", desk.path("etc/env").display());
+    desk.write("properties", &file, 0o644);
+    let said = desk.must(1, &desk.import(&[]));
+    assert!(said.contains("a drop-in cannot win over that file"), "{said}");
+}
+
+#[test]
+fn a_file_that_somebody_else_could_have_written_is_refused_unless_accepted() {
+    let desk = Desk::new();
+    let program = desk.path("usr").join(DISTRIBUTION);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o775)).unwrap();
+    let said = desk.must(5, &desk.import(&[]));
+    assert!(said.contains("found mode 0775") && said.contains("--accept writable"), "{said}");
+    assert!(desk.path("units/collector.service.d").symlink_metadata().is_err());
+    desk.must(0, &desk.import(&["--accept", "writable"]));
+}
+
+#[test]
+fn what_is_no_program_or_another_one_is_refused() {
+    let desk = Desk::new();
+    let program = desk.path("usr").join(DISTRIBUTION);
+    let honest = fs::read(&program).unwrap();
+    let other = StandIn::version("1.0.0").dist("otelcol-other").build();
+    for (bytes, mode, code, found) in [
+        (b"#!/bin/sh\nexec otelcol\n".to_vec(), 0o755, 1, "expected an ELF program, found a script"),
+        (honest.clone(), 0o4755, 1, "expected no set-user-ID"),
+        (
+            other,
+            0o755,
+            1,
+            "--version: expected \"otelcol-testbed version …\", found \"otelcol-other version 1.0.0\"",
+        ),
+    ] {
+        fs::write(&program, bytes).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(mode)).unwrap();
+        let before = desk.files();
+        let said = desk.must(code, &desk.import(&[]));
+        assert!(said.contains(found), "{found}: {said}");
+        assert_eq!(desk.files(), before);
+        assert!(desk.path("store/current").symlink_metadata().is_err());
+    }
+}
+
+#[test]
+fn a_unit_that_cannot_follow_is_refused_with_the_reason() {
+    let desk = Desk::new();
+    let store = desk.path("store").display().to_string();
+    for (properties, found) in [
+        ("LoadState=masked\n".to_owned(), "found it masked"),
+        ("LoadState=not-found\n".to_owned(), "found no file of that name"),
+        ("LoadState=loaded\nRootDirectory=/srv/root\n".to_owned(), "RootDirectory=/srv/root"),
+        (format!("LoadState=loaded\nInaccessiblePaths=-{store}\n"), "hides the store"),
+    ] {
+        desk.write("properties", &properties, 0o644);
+        let said = desk.must(1, &desk.import(&["--dry-run"]));
+        assert!(said.contains(found) && said.contains("hint: "), "{found}: {said}");
+    }
+    for (properties, line) in [
+        (format!("NoExecPaths=/\nExecPaths=/usr {store}/none\n"), "| ExecPaths=DIR/store"),
+        ("TemporaryFileSystem=/:ro\n".to_owned(), "| BindReadOnlyPaths=DIR/store"),
+    ] {
+        desk.write("properties", &format!("LoadState=loaded\n{properties}"), 0o644);
+        let plan = desk.must(0, &desk.import(&["--dry-run"]));
+        assert!(plan.contains(line), "{line}: {plan}");
+    }
+    desk.write("properties", "LoadState=loaded\n", 0o644);
+    fs::create_dir(desk.path("units/collector.service.d")).unwrap();
+    desk.write(
+        "units/collector.service.d/60-own.conf",
+        "[Service]\nExecStart=\nExecStart=/bin/true\n",
+        0o644,
+    );
+    let said = desk.must(1, &desk.import(&["--dry-run"]));
+    assert!(said.contains("would win over 50-myriarch.conf"), "{said}");
+}
+
+#[test]
+fn an_import_that_was_killed_is_undone_by_the_next_one_or_by_undo() {
+    for undo in [&["--undo"][..], &[]] {
+        let desk = Desk::new();
+        let before = desk.files();
+        desk.write("hang", "", 0o644);
+        let units = desk.path("units").display().to_string();
+        let mut killed = desk.command(&["import", "--unit-directory", &units]);
+        let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let began = Instant::now();
+        while !desk.path("asked").exists() {
+            assert!(began.elapsed() < Duration::from_mins(1), "daemon-reload is not asked for");
+            thread::sleep(Duration::from_millis(20));
+        }
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        fs::remove_file(desk.path("hang")).unwrap();
+        assert_ne!(desk.files(), before);
+        let said = desk.must(0, &desk.import(undo));
+        if undo.is_empty() {
+            assert!(said.contains("imported: 1.0.0-"), "made anew, not taken for done: {said}");
+            assert!(desk.path("units/collector.service.d/50-myriarch.conf").exists());
+            desk.must(0, &desk.import(&["--undo"]));
+        }
+        assert_eq!(desk.files(), before);
+    }
+}
+
+#[test]
+fn what_systemd_does_not_take_is_put_back() {
+    let desk = Desk::new();
+    let before = desk.files();
+    // The first reload fails, the one of the way back does not.
+    let script = fs::read_to_string(desk.path("bin/systemctl")).unwrap();
+    desk.write(
+        "bin/systemctl",
+        &script.replace("test ! -e $here/fail", "rm $here/fail 2>/dev/null && exit 1 || true"),
+        0o755,
+    );
+    desk.write("fail", "", 0o644);
+    let said = desk.must(1, &desk.import(&[]));
+    assert!(said.contains("everything is as it was before"), "{said}");
+    assert_eq!(desk.files(), before);
+    assert!(desk.path("store/current").symlink_metadata().is_err());
+    assert!(desk.path("store/import.json").symlink_metadata().is_err());
+}
+
+#[test]
+fn a_drop_in_that_was_edited_since_is_not_overwritten() {
+    let desk = Desk::new();
+    desk.must(0, &desk.import(&[]));
+    let path = desk.path("units/collector.service.d/50-myriarch.conf");
+    let edited = fs::read_to_string(&path).unwrap() + "Nice=5\n";
+    fs::write(&path, &edited).unwrap();
+    let said = desk.must(1, &desk.import(&["--undo"]));
+    assert!(
+        said.contains("found it changed since")
+            && said.contains("`rm DIR/units/collector.service.d/50-myriarch.conf`"),
+        "{said}"
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), edited);
+    assert!(desk.path("store/current").exists());
+    fs::remove_file(&path).unwrap();
+    desk.must(0, &desk.import(&["--undo"]));
+}
+
+#[test]
+fn an_import_without_a_unit_is_a_matter_of_the_configuration() {
+    let desk = Desk::new();
+    let text = desk
+        .configuration()
+        .replace("kind = \"systemd\"\nunit = \"collector\"", "kind = \"child\"\ncommand = [\"{program}\"]");
+    desk.write("updater.toml", &text, 0o644);
+    let said = desk.must(2, &desk.import(&[]));
+    assert!(said.contains("expected restart.kind = \"systemd\""), "{said}");
+}
+
+#[test]
+fn a_collector_is_detected_with_where_each_value_was_seen() {
+    let desk = Desk::new();
+    let output = desk.command(&["config", "example", "--detect"]).output().unwrap();
+    let text = desk.must(0, &output);
+    assert_eq!(text, include_str!("golden/detected.txt"));
+    desk.write("detected.toml", &String::from_utf8(output.stdout).unwrap(), 0o644);
+    let mut check = Command::new(built::updater());
+    let check =
+        check.arg("--config").arg(desk.path("detected.toml")).args(["config", "check"]).output().unwrap();
+    let said = desk.must(2, &check);
+    assert!(
+        said.contains("`source.kind` is missing") && said.contains("`trust`: expected at least one"),
+        "{said}"
+    );
+
+    let supervised = Desk::supervised("/nowhere/otelcol");
+    let text = supervised.must(
+        0,
+        &supervised.command(&["config", "example", "--detect", "--unit", "collector"]).output().unwrap(),
+    );
+    assert!(text.contains("effective = \"DIR/etc/effective.yaml\""), "{text}");
+}
+
+#[test]
+fn doctor_says_what_is_in_the_way_and_changes_nothing() {
+    let desk = Desk::new();
+    let before = desk.files();
+    let doctor = |desk: &Desk, code| desk.must(code, &desk.command(&["doctor"]).output().unwrap());
+    let said = doctor(&desk, 1);
+    assert!(said.contains("which is not imported yet"), "{said}");
+    assert!(said.contains("PROBLEM  health"), "{said}");
+    assert!(!desk.path("store").exists());
+    assert_eq!(desk.files(), before);
+    desk.must(0, &desk.import(&[]));
+    let said = doctor(&desk, 1);
+    let told = without_figures(&said);
+    assert_eq!(told, include_str!("golden/doctor.txt"));
+    let output = desk.command(&["doctor", "--json"]).output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&document["schema"], &document["exit_code"]), (&1.into(), &1.into()));
+
+    fs::set_permissions(desk.path("store"), fs::Permissions::from_mode(0o777)).unwrap();
+    desk.write("properties", "LoadState=loaded\nNeedDaemonReload=yes\nNoExecPaths=/\n", 0o644);
+    let said = doctor(&desk, 1);
+    for found in ["found mode 0777", "systemctl daemon-reload", "its hardening keeps it from the store"] {
+        assert!(said.contains(found), "{found}: {said}");
+    }
+    fs::set_permissions(desk.path("store"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::remove_file(desk.path("units/collector.service.d/50-myriarch.conf")).unwrap();
+    let said = doctor(&desk, 1);
+    assert!(said.contains("does not follow DIR/store/current/bin/otelcol-testbed"), "{said}");
+    assert!(said.contains("has no OnFailure=myriarch-recover@collector.service"), "{said}");
+    desk.write("properties", "LoadState=masked\n", 0o644);
+    assert!(doctor(&desk, 1).contains("found it masked"));
+}
+
+#[test]
+fn doctor_reads_the_supervisors_configuration() {
+    let desk = Desk::supervised("/usr/bin/otelcol");
+    let path = desk.path("etc/supervisor.yaml");
+    let text =
+        fs::read_to_string(&path).unwrap().replace("2m", "5s") + "capabilities:\n  accepts_packages: true\n";
+    fs::write(&path, text).unwrap();
+    let said = desk.must(1, &desk.command(&["doctor"]).output().unwrap());
+    assert!(said.contains("accepts_packages is true") && said.contains("bootstrap_timeout is 5s"), "{said}");
+}
+
+/// Times and sizes differ from run to run.
+fn without_figures(said: &str) -> String {
+    let line = |line: &str| match line {
+        line if line.contains("MiB free at") => "ok       free space      …".to_owned(),
+        line if line.contains(" clock ") => "ok       clock           …".to_owned(),
+        line if line.contains(" access ") => "ok       access          …".to_owned(),
+        line => line.to_owned(),
+    };
+    said.lines().map(|text| line(text) + "\n").collect()
+}
