@@ -4,6 +4,7 @@
 //! crate is compiled before all others and therefore uses next to nothing.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task talks to whoever typed it")]
 
+mod bench;
 mod command;
 mod demo;
 mod failure;
@@ -25,6 +26,8 @@ usage: cargo xtask VERB
                                  the test tiers; --install brings what is missing, --all adds those run by name only
   real [--list | NAME...]        builds the real programs (needs Go) into <target>/real, once
   tidy                           the design's invariants, checked over the sources
+  bench [--only FIGURE] [--runs N]
+                                 the figures, measured on this machine; slot, memory, downtime, crash, status
 ";
 
 fn main() -> ExitCode {
@@ -47,6 +50,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
         "demo" => demo::run(&Workspace::read()?, rest),
         "test" => test::run(&Workspace::read()?, rest),
         "real" => real::run(&Workspace::read()?, rest),
+        "bench" => bench::run(&Workspace::read()?, rest),
         "tidy" => tidy::run(&Workspace::read()?),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
