@@ -13,6 +13,7 @@ use crate::{
     event::Event,
     obtain::Verified,
     outcome::{Refusal, RefusalKind, Stage},
+    relay::beside,
     select::quarantined,
     unpack::{UnpackError, unpack_one},
 };
@@ -34,7 +35,14 @@ impl Updater {
         let mut staging = self.store.staging(&self.settings.binary).map_err(|error| disk(&error))?;
         verified.archive.rewind().map_err(|error| disk(&error))?;
         let mut archive = Hashing { inner: &verified.archive, hasher: Hasher::new() };
-        unpack_one(&mut archive, &self.settings.binary, self.settings.largest_program, &mut staging)
+        let (taken_out, written) = beside(&mut staging, |relay| {
+            unpack_one(&mut archive, &self.settings.binary, self.settings.largest_program, relay)
+        })
+        .map_err(|error| disk(&error))?;
+        // Where writing failed, that is why taking out did.
+        written
+            .map_err(UnpackError::Write)
+            .and(taken_out)
             .map_err(|error| unpacking(&error, &verified.path))?;
         let unpacked = archive.finish().map_err(|error| disk(&error))?;
         if unpacked != verified.digest {
