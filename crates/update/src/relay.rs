@@ -156,5 +156,6 @@ mod tests {
         .unwrap();
         assert_eq!(made.unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert!(written.is_ok());
+        assert_eq!(out, b"abc");
     }
 }
