@@ -139,13 +139,24 @@ impl StandIn {
     ///
     /// When the program behind it cannot be built.
     pub fn build(&self) -> Vec<u8> {
-        let mut bytes = fs::read(program("stand-in-collector")).expect("the stand-in can be read");
-        let script = serde_json::to_vec(&self.script).expect("a script is plain data");
+        let (mut program, script) = self.parts();
+        program.extend(script);
+        program
+    }
+
+    /// The executable's bytes in two parts. Whatever is put between them is never looked at: it makes the program
+    /// as large as a real one.
+    ///
+    /// # Panics
+    ///
+    /// When the program behind it cannot be built.
+    pub fn parts(&self) -> (Vec<u8>, Vec<u8>) {
+        let program = fs::read(program("stand-in-collector")).expect("the stand-in can be read");
+        let mut script = serde_json::to_vec(&self.script).expect("a script is plain data");
         let length = script.len() as u64;
-        bytes.extend(script);
-        bytes.extend(length.to_le_bytes());
-        bytes.extend(MAGIC);
-        bytes
+        script.extend(length.to_le_bytes());
+        script.extend(MAGIC);
+        (program, script)
     }
 
     /// Writes the executable to `path`, with mode 0755.

@@ -226,7 +226,9 @@ fn memory_runs_out(test: &str, supervised: Supervised) {
     let Some(group) = MemoryGroup::limited_to(160 * 1024 * 1024) else {
         return shared::skip(test, "no memory group can be made, which takes root and a memory controller");
     };
-    let mut machine = machine(Plan { around: group.around(), ..plan(supervised) });
+    // On a busy machine it takes a while until the group's memory is used up; the trial must not be over by then.
+    let soak = Duration::from_secs(10);
+    let mut machine = machine(Plan { around: group.around(), soak, ..plan(supervised) });
     machine.offer_program(NEW, &StandIn::version(NEW).allocates(512).build());
     let output = machine.verb(&["update"]);
     assert_eq!(output.status.code(), Some(3), "{}\n--- run\n{}", words(&output), machine.log());

@@ -4,6 +4,7 @@
 //! crate is compiled before all others and therefore uses next to nothing.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task talks to whoever typed it")]
 
+mod bench;
 mod command;
 mod demo;
 mod failure;
@@ -27,6 +28,8 @@ usage: cargo xtask VERB
   real [--list | NAME...]        builds the real programs (needs Go) into <target>/real, once
   host                           makes the image of a host with systemd (needs root, podman) in <target>/host, once
   tidy                           the design's invariants, checked over the sources
+  bench [--only FIGURE] [--runs N]
+                                 the figures, measured on this machine; slot, memory, downtime, crash, status
 ";
 
 fn main() -> ExitCode {
@@ -50,6 +53,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
         "test" => test::run(&Workspace::read()?, rest),
         "real" => real::run(&Workspace::read()?, rest),
         "host" => host::run(&Workspace::read()?, rest),
+        "bench" => bench::run(&Workspace::read()?, rest),
         "tidy" => tidy::run(&Workspace::read()?),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

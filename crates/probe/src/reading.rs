@@ -18,8 +18,12 @@ use crate::{
     watch::{Seen, Step, Terms, Watch},
 };
 
-/// How often at the most the program is looked at before its first good answer.
+/// Between two looks before the first good answer, at the most.
 const SETTLING_INTERVAL: Duration = Duration::from_millis(100);
+/// And at the least.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(5);
+/// The part of the time since the start by which the first good answer may be seen late.
+const LATENESS: u32 = 16;
 /// How much of an exec probe's output is kept for words.
 const OUTPUT_LIMIT: usize = 1024;
 
@@ -71,7 +75,8 @@ pub struct ProbeSettings {
     pub identity: Identity,
     /// For one question. 2 s.
     pub timeout: Duration,
-    /// Between two looks; at most 100 ms before the first good answer. 1 s.
+    /// Between two looks; before the first good answer at most 100 ms, and a sixteenth of the time so far where
+    /// no command is asked. 1 s.
     pub interval: Duration,
     /// Within which the first good answer must come. 60 s.
     pub settle: Duration,
@@ -202,14 +207,21 @@ impl Probe {
                 Step::Go(Some(phase)) => told(phase),
                 Step::Go(None) => {}
             }
-            let interval =
-                if watch.is_settling() { self.interval.min(SETTLING_INTERVAL) } else { self.interval };
+            let interval = if watch.is_settling() { self.settling_interval(looked) } else { self.interval };
             // Not past the moment at which time decides, while it is still to come, and never without a pause.
             let (now, due) = (begin.elapsed(), watch.due());
             let next = if due > now { (looked + interval).min(due) } else { looked + interval };
             let next = next.max(now + Duration::from_millis(1));
             sleep(next.saturating_sub(now)).await;
         }
+    }
+
+    /// How soon the next look follows on one at `looked`, while the first good answer is waited for. A program that
+    /// starts fast is looked at often, so that its outage is not told longer than it was; the longer it takes the
+    /// less that matters. A command is no question to be asked a hundred times a second.
+    fn settling_interval(&self, looked: Duration) -> Duration {
+        let shortest = if self.exec.is_some() { SETTLING_INTERVAL } else { SHORTEST_INTERVAL };
+        (looked / LATENESS).clamp(shortest, SETTLING_INTERVAL).min(self.interval)
     }
 
     async fn look(&self, file: (u64, u64), known: Option<Process>) -> Seen {
@@ -320,5 +332,28 @@ async fn ask_command(exec: &Exec) -> Result<(), String> {
             Err(format!("{error}: {cause}"))
         }
         Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_starts_fast_is_looked_at_often() {
+        let settings =
+            ProbeSettings { http: Some("http://127.0.0.1:1/".to_owned()), ..ProbeSettings::default() };
+        let quick =
+            Probe::new(ProbeSettings { interval: Duration::from_millis(20), ..settings.clone() }).unwrap();
+        let with_command =
+            Probe::new(ProbeSettings { exec: Some(vec!["true".to_owned()]), ..settings.clone() }).unwrap();
+        let plain = Probe::new(settings).unwrap();
+        let millis =
+            |probe: &Probe, looked| probe.settling_interval(Duration::from_millis(looked)).as_millis();
+        for (looked, interval) in [(0, 5), (80, 5), (320, 20), (1600, 100), (60_000, 100)] {
+            assert_eq!(millis(&plain, looked), interval, "{looked}");
+            assert_eq!(millis(&quick, looked), interval.min(20), "{looked}");
+            assert_eq!(millis(&with_command, looked), 100, "{looked}");
+        }
     }
 }

@@ -6,11 +6,13 @@
 use std::{
     fs::File,
     io::{self, Write},
+    num::NonZeroU64,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
 use myriarch_verify::Hasher;
+use rustix::fs::{Advice, fadvise};
 
 use crate::{
     StoreError,
@@ -28,7 +30,12 @@ pub struct Staging {
     pub(crate) hasher: Hasher,
     pub(crate) binary_name: String,
     length: u64,
+    /// Up to where the disk was told to begin writing.
+    begun: u64,
 }
+
+/// How many bytes come together before the disk is told to begin with them.
+const STRIDE: u64 = 8 * 1024 * 1024;
 
 impl Staging {
     pub(crate) fn create(root: &Path, binary_name: &str) -> Result<Self, StoreError> {
@@ -39,12 +46,23 @@ impl Staging {
         let program = bin.join(binary_name);
         let file = create_new(&program).at("make", &program)?;
         let binary_name = binary_name.to_owned();
-        Ok(Self { scratch, file, hasher: Hasher::new(), binary_name, length: 0 })
+        Ok(Self { scratch, file, hasher: Hasher::new(), binary_name, length: 0, begun: 0 })
     }
 
     /// How many bytes of the program were written.
     pub fn length(&self) -> u64 {
         self.length
+    }
+
+    /// Lets the disk begin while more is still to come, so that the sync at the end finds little left to do. Linux
+    /// starts to write pages that this advice names and are dirty, and keeps them; where it is not taken, the
+    /// sync does it all.
+    fn begin_writing_back(&mut self) {
+        let length = self.length - self.begun;
+        if length >= STRIDE {
+            let _ = fadvise(&self.file, self.begun, NonZeroU64::new(length), Advice::DontNeed);
+            self.begun = self.length;
+        }
     }
 
     /// The directory that becomes the slot.
@@ -58,6 +76,7 @@ impl Write for Staging {
         let written = self.file.write(bytes)?;
         self.hasher.update(&bytes[..written]);
         self.length += written as u64;
+        self.begin_writing_back();
         Ok(written)
     }
 

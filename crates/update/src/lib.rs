@@ -74,6 +74,7 @@ mod operator;
 mod outcome;
 mod ports;
 mod recovery;
+mod relay;
 mod resume;
 mod retention;
 mod select;

@@ -13,6 +13,7 @@ use crate::{
     event::Event,
     obtain::Verified,
     outcome::{Refusal, RefusalKind, Stage},
+    relay::beside,
     select::quarantined,
     unpack::{UnpackError, unpack_one_if},
 };
@@ -40,9 +41,15 @@ impl Updater {
             no_room.is_none()
         };
         let (binary, largest) = (&self.settings.binary, self.settings.largest_program);
-        let unpacked = unpack_one_if(&mut archive, binary, largest, fits, &mut staging);
+        let (taken_out, written) =
+            beside(&mut staging, |relay| unpack_one_if(&mut archive, binary, largest, fits, relay))
+                .map_err(|error| disk(&error))?;
         let store = self.store.root();
-        unpacked.map_err(|error| no_room.unwrap_or_else(|| unpacking(&error, &verified.source, store)))?;
+        // Where writing failed, that is why taking out did.
+        written
+            .map_err(UnpackError::Write)
+            .and(taken_out)
+            .map_err(|error| no_room.unwrap_or_else(|| unpacking(&error, &verified.source, store)))?;
         let unpacked = archive.finish().map_err(|error| disk(&error))?;
         if unpacked != verified.digest {
             return Err(changed(&verified, unpacked).into());

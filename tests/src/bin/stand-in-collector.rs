@@ -7,7 +7,7 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
+    io::{Read as _, Seek as _, SeekFrom, Write as _},
     net::{TcpListener, TcpStream},
     os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
@@ -67,13 +67,23 @@ fn main() {
     }
 }
 
-/// The script between the program and the end of its file: JSON, its length in 8 bytes, the magic.
+/// The script between the program and the end of its file: JSON, its length in 8 bytes, the magic. Only the end is
+/// read: a program may be as large as a real one.
 fn own_script() -> Script {
-    let bytes = fs::read("/proc/self/exe").expect("own executable");
-    let Some(bytes) = bytes.strip_suffix(MAGIC) else { return Script::default() };
-    let (bytes, length) = bytes.split_last_chunk::<8>().expect("a length");
+    let mut file = fs::File::open("/proc/self/exe").expect("own executable");
+    let mut end = |length: usize| {
+        let offset = i64::try_from(length).expect("a short script");
+        file.seek(SeekFrom::End(-offset)).expect("an end");
+        let mut bytes = vec![0; length];
+        file.read_exact(&mut bytes).expect("own executable");
+        bytes
+    };
+    let mark = end(8 + MAGIC.len());
+    let Some(length) = mark.strip_suffix(MAGIC).and_then(<[u8]>::first_chunk::<8>) else {
+        return Script::default();
+    };
     let length = usize::try_from(u64::from_le_bytes(*length)).expect("a short script");
-    serde_json::from_slice(&bytes[bytes.len() - length..]).expect("a script")
+    serde_json::from_slice(&end(length + mark.len())[..length]).expect("a script")
 }
 
 fn fail(message: &str) -> ! {
