@@ -204,7 +204,12 @@ pub enum FetchError {
         location: String,
     },
     /// The archive does not fit on the disk. Nothing more was written.
-    #[error("{}: expected {expected} bytes free for the download, found {found}", .path.display())]
+    #[error(
+        "{}: expected {} free for the download, found {}",
+        .path.display(),
+        mebibytes((u128::from(*.expected) * 10).div_ceil(1 << 20)),
+        mebibytes(u128::from(*.found) * 10 / (1 << 20))
+    )]
     NoRoom {
         /// Where it would be written.
         path: PathBuf,
@@ -414,6 +419,11 @@ fn file_hint(error: &io::Error) -> &'static str {
     }
 }
 
+/// Tenths of a MiB for people: what is needed comes rounded up, what is there rounded down.
+fn mebibytes(tenths: u128) -> String {
+    format!("{}.{} MiB", tenths / 10, tenths % 10)
+}
+
 /// Text that a server chose, quoted, without control characters, and not too long.
 pub(crate) fn quoted(text: &str) -> String {
     let mut shown: String = text.chars().take(100).collect();
@@ -458,6 +468,12 @@ mod tests {
         ] {
             assert_eq!(without_userinfo(text), expected);
         }
+    }
+
+    #[test]
+    fn room_is_told_so_that_too_little_never_looks_like_enough() {
+        let error = FetchError::NoRoom { path: "/p/x".into(), expected: (5 << 20) + 1, found: (5 << 20) - 1 };
+        assert_eq!(error.to_string(), "/p/x: expected 5.1 MiB free for the download, found 4.9 MiB");
     }
 
     #[test]

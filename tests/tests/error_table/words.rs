@@ -28,6 +28,7 @@ impl Words {
             (r"has at most GLIBC_[\d.]+".to_owned(), "has at most GLIBC_<version>"),
             (r"/\S+/ld-\S+\.so\.9\b".to_owned(), "<loader>"),
             (r"\bof user \d+".to_owned(), "of user <uid>"),
+            (r"expected \d+\.\d MiB free".to_owned(), "expected <size> free"),
             (r"(?m)^downtime: .*$".to_owned(), "downtime: <duration>"),
         ];
         Self(rules.into_iter().map(|(rule, name)| (Regex::new(&rule).expect("a regex"), name)).collect())
