@@ -26,6 +26,8 @@ use crate::accounts;
 
 /// Between two looks at a unit on trial. One takes 19 ms of systemd and systemctl together.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often systemd's log is looked at for a request to stop.
+const LOG_LOOKS: u32 = 5;
 /// How long a restart may take where the unit's own files set no limit.
 const WITHOUT_LIMIT: Duration = Duration::from_secs(90);
 /// The longest restart that is waited for, whatever the unit's files allow.
@@ -248,16 +250,18 @@ impl SystemdRestart {
             "" => Asked::Since(run.since),
             invocation => Asked::InRun(invocation),
         };
-        Some(match self.systemd.was_asked_to_stop(&self.unit, asked).await {
-            Ok(true) => stopped,
-            Ok(false) => {
-                Ended::ByItself(format!("{} ended without an error and is not restarted", self.unit))
+        // What systemd wrote a moment ago may not be in its log yet.
+        for _ in 0..LOG_LOOKS {
+            match self.systemd.was_asked_to_stop(&self.unit, asked).await {
+                Ok(true) => return Some(stopped),
+                Ok(false) => sleep(LOOK_EVERY).await,
+                Err(error) => {
+                    self.say(format!("whether {} was stopped cannot be seen: {error}", self.unit));
+                    return Some(Ended::ByItself(format!("{} does not run any more", self.unit)));
+                }
             }
-            Err(error) => {
-                self.say(format!("whether {} was stopped cannot be seen: {error}", self.unit));
-                Ended::ByItself(format!("{} does not run any more", self.unit))
-            }
-        })
+        }
+        Some(Ended::ByItself(format!("{} ended without an error and is not restarted", self.unit)))
     }
 }
 
