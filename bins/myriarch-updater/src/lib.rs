@@ -6,6 +6,7 @@ mod conduct;
 mod control;
 mod look;
 mod observers;
+mod program_log;
 mod restart;
 mod serve;
 mod signals;
@@ -101,7 +102,7 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
         Verb::Config(_) => {
             finish(line, &Ending::done(format!("{} is valid", line.configuration().display())))
         }
-        Verb::Recover => finish(line, &recover(&config, reporter).await),
+        Verb::Recover => finish(line, &Box::pin(recover(&config, reporter)).await),
         Verb::Check => finish(line, &act(&config, Asked::Check {}, reporter).await),
         Verb::Update(to) => finish(line, &act(&config, Asked::Update { to: to.to.clone() }, reporter).await),
         Verb::Rollback(to) => {

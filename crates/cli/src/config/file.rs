@@ -167,6 +167,7 @@ table!(
     /// `[trial]`
     TrialTable {
         tries: u8,
+        log: PathBuf,
     }
 );
 
