@@ -3,7 +3,8 @@
 use std::io::Write as _;
 
 use flate2::{Compression, write::GzEncoder};
-use tar::{EntryType, Header};
+pub use tar::EntryType;
+use tar::Header;
 
 /// One entry of an archive.
 #[derive(Debug, Clone, Copy)]
@@ -12,6 +13,10 @@ pub enum Member<'a> {
     File(&'a str, &'a [u8], u32),
     /// A symbolic link: its path and where it points to.
     Link(&'a str, &'a str),
+    /// A hard link: its path and the entry it is another name of.
+    HardLink(&'a str, &'a str),
+    /// Something else without bytes, such as a FIFO or a device: its path and its type.
+    Special(&'a str, EntryType),
 }
 
 /// `README.md` and `name`, the program.
@@ -34,6 +39,17 @@ pub fn pack_members(members: &[Member<'_>]) -> Vec<u8> {
                 header.set_entry_type(EntryType::Symlink);
                 header.set_size(0);
                 builder.append_link(&mut header, path, target)
+            }
+            Member::HardLink(path, target) => {
+                header.set_entry_type(EntryType::Link);
+                header.set_size(0);
+                builder.append_link(&mut header, path, target)
+            }
+            Member::Special(path, entry_type) => {
+                header.set_entry_type(*entry_type);
+                header.set_size(0);
+                header.set_mode(0o755);
+                builder.append_data(&mut header, path, &[][..])
             }
         }
         .expect("writing to memory");

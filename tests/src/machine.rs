@@ -13,26 +13,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use myriarch_verify::Digest;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
+pub use crate::publisher::{DISTRIBUTION, ISSUER, Release};
 use crate::{
-    archive, ports,
+    ports,
     programs::Programs,
+    publisher::{self, Publisher},
     server::Server,
     sigstore::{Identity, Sigstore},
 };
 
-/// The distribution that every collector of the kit is: its file's name and what `--version` prints.
-pub const DISTRIBUTION: &str = "otelcol-testbed";
-
 /// The directory that releases are taken from where no server is asked.
 const RELEASES: &str = "releases";
-
-/// Who signs the releases of the kit.
-pub const ISSUER: &str = "https://token.actions.githubusercontent.com";
-const WORKFLOW: &str = "https://github.com/testbed/releases/.github/workflows/release.yaml";
 
 /// What the machine is made of; the defaults are a supervisor with short times.
 #[derive(Debug, Clone)]
@@ -82,26 +76,11 @@ impl Default for Plan {
     }
 }
 
-/// How an offer was made; every field but the bytes can lie.
-#[derive(Debug, Clone)]
-pub struct Release {
-    /// The version offered.
-    pub version: String,
-    /// The archive as it is served.
-    pub archive: Vec<u8>,
-    /// The bundle as it is served.
-    pub bundle: Option<Vec<u8>>,
-    /// The checksum file's content, bare.
-    pub checksum: Option<Vec<u8>>,
-}
-
 /// The machine. Ends what it started when dropped.
 #[derive(Debug)]
 pub struct Machine {
     dir: TempDir,
-    server: Server,
-    sigstore: Sigstore,
-    releases: Vec<Release>,
+    publisher: Publisher,
     programs: Programs,
     plan: Plan,
     health_port: u16,
@@ -113,9 +92,7 @@ impl Machine {
     pub fn new(programs: Programs, plan: Plan) -> Self {
         let dir = tempfile::Builder::new().prefix("myriarch-").tempdir().expect("a temporary directory");
         let machine = Self {
-            server: Server::start(),
-            sigstore: Sigstore::mint(),
-            releases: vec![],
+            publisher: Publisher::new(),
             health_port: ports::free::<1>()[0],
             run: None,
             dir,
@@ -123,7 +100,6 @@ impl Machine {
             plan,
         };
         machine.write_configurations();
-        machine.serve_index();
         machine
     }
 
@@ -149,12 +125,12 @@ impl Machine {
 
     /// The source.
     pub fn server(&self) -> &Server {
-        &self.server
+        self.publisher.server()
     }
 
     /// The private Sigstore that is trusted here.
     pub fn sigstore(&self) -> &Sigstore {
-        &self.sigstore
+        self.publisher.sigstore()
     }
 
     /// The port of the collector's health endpoint.
@@ -169,40 +145,22 @@ impl Machine {
 
     /// The identity that releases of `version` are signed with.
     pub fn identity(version: &str) -> Identity {
-        Identity::new(ISSUER, &format!("{WORKFLOW}@refs/tags/v{version}"))
+        publisher::identity(version)
     }
 
     /// An honest release of `program` as `version`: packed, signed, with its checksum.
     pub fn release(&self, version: &str, program: &[u8]) -> Release {
-        let archive = archive::pack(DISTRIBUTION, program);
-        Release {
-            version: version.to_owned(),
-            bundle: Some(self.sigstore.sign(Digest::of(&archive), &Self::identity(version))),
-            checksum: Some(hex(&archive).into_bytes()),
-            archive,
-        }
+        self.publisher.release(version, program)
     }
 
     /// Puts a release on offer; one of the same version is replaced.
     pub fn offer(&mut self, release: Release) {
-        let Release { version, archive, bundle, checksum } = &release;
-        let name = file_name(version);
-        self.publish(&name, archive.clone());
-        if let Some(bundle) = bundle {
-            self.publish(&format!("{name}.sigstore.json"), bundle.clone());
-        }
-        if let Some(checksum) = checksum {
-            self.publish(&format!("{name}.sha256"), checksum.clone());
-        }
-        self.releases.retain(|known| known.version != *version);
-        self.releases.push(release);
-        self.serve_index();
+        self.publisher.offer(release);
     }
 
     /// Takes `version` off the list.
     pub fn withdraw(&mut self, version: &str) {
-        self.releases.retain(|known| known.version != version);
-        self.serve_index();
+        self.publisher.withdraw(version);
     }
 
     /// From now on releases are found in a directory of the machine's, and no server is asked.
@@ -210,11 +168,11 @@ impl Machine {
     /// # Panics
     ///
     /// When the directory cannot be made.
-    pub fn take_releases_from_a_directory(&self) {
+    pub fn take_releases_from_a_directory(&mut self) {
         let directory = self.path().join(RELEASES);
         fs::create_dir_all(&directory).expect("a directory of the machine's");
         self.set_source(&format!("kind = \"directory\"\npath = \"{}\"", directory.display()));
-        self.serve_index();
+        self.publisher.publish_in(&directory);
     }
 
     /// Offers `program` honestly as `version`.
@@ -440,39 +398,6 @@ impl Machine {
     fn log_path(&self) -> PathBuf {
         self.path().join("run.log")
     }
-
-    fn serve_index(&self) {
-        let arch = match std::env::consts::ARCH {
-            "aarch64" => "arm64",
-            _ => "amd64",
-        };
-        let releases: Vec<_> = self
-            .releases
-            .iter()
-            .map(|release| {
-                let name = file_name(&release.version);
-                let mut asset =
-                    json!({"os": "linux", "arch": arch, "archive": name, "sha256": hex(&release.archive)});
-                if release.bundle.is_some() {
-                    asset["bundle"] = format!("{name}.sigstore.json").into();
-                }
-                if release.checksum.is_some() {
-                    asset["checksum"] = format!("{name}.sha256").into();
-                }
-                json!({"version": release.version, "assets": [asset]})
-            })
-            .collect();
-        self.publish("index.json", json!({"schema": 1, "releases": releases}).to_string().into_bytes());
-    }
-
-    /// On the server, and in the directory where there is one.
-    fn publish(&self, name: &str, bytes: Vec<u8>) {
-        let directory = self.path().join(RELEASES);
-        if directory.is_dir() {
-            fs::write(directory.join(name), &bytes).expect("a file in the directory of releases");
-        }
-        self.server.put(&format!("/{name}"), bytes);
-    }
 }
 
 impl Drop for Machine {
@@ -503,14 +428,6 @@ pub fn health(port: u16) -> Option<u16> {
     let mut line = String::new();
     BufReader::new(stream.take(1024)).read_line(&mut line).ok()?;
     line.split(' ').nth(1)?.parse().ok()
-}
-
-fn file_name(version: &str) -> String {
-    format!("{DISTRIBUTION}_{version}_linux.tar.gz")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    Digest::of(bytes).to_string()
 }
 
 /// The version of the slot whose program the process runs.

@@ -46,6 +46,11 @@ pub fn real() -> Option<Real> {
 }
 
 impl Real {
+    /// Where they are.
+    pub fn directory(&self) -> &Path {
+        &self.0
+    }
+
     /// A program by its name and version, `collector-0.149.0`.
     pub fn path(&self, name: &str) -> PathBuf {
         let path = self.0.join(name);

@@ -3,7 +3,7 @@
 //! Real servers are at their most dangerous when they almost work: they cut a body short, answer a range with
 //! the whole file, swap the file between two requests or never stop sending. No well-behaved HTTP library lets
 //! a test do that, so this one writes its answers by hand, over plain sockets on the loopback interface. Told
-//! nothing it is an honest server of ranges and strong validators; [`Server::lie`] teaches it one lie per path.
+//! nothing it is an honest server of ranges, strong validators and conditions on them; [`Server::lie`] teaches it one lie per path.
 //! It answers one request per connection, each in a thread of its own, and all of them end when it is dropped.
 
 mod answer;
@@ -152,6 +152,11 @@ impl Server {
             move || accept(&listener, &shared)
         });
         Self { address, shared, acceptor: Some(acceptor) }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// `http://127.0.0.1:<port>`, without a slash at the end.
@@ -432,6 +437,16 @@ mod tests {
         server.put("/a", "hello");
         let whole = ask(&server, "/a", "Range: bytes=3-\r\nIf-Range: \"old\"\r\n");
         assert!(whole.starts_with("HTTP/1.1 200"), "{whole}");
+    }
+
+    #[test]
+    fn what_is_known_already_is_not_sent_again() {
+        let server = Server::start();
+        server.put("/a", "hello");
+        server.etag("/a", Etag::Fixed("\"one\"".to_owned()));
+        let known = ask(&server, "/a", "If-None-Match: \"one\"\r\n");
+        assert!(known.starts_with("HTTP/1.1 304") && known.ends_with("\r\n\r\n"), "{known}");
+        assert!(ask(&server, "/a", "If-None-Match: \"two\"\r\n").ends_with("\r\n\r\nhello"));
     }
 
     #[test]

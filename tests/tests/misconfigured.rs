@@ -1,6 +1,6 @@
 //! A fault that concerns updates alone never keeps the program from running.
 
-use std::{fs, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 
 use myriarch_tests::{
     collector::StandIn,
@@ -33,6 +33,21 @@ fn without_its_trusted_root_the_program_runs_and_the_log_says_why_nothing_is_upd
     assert_eq!(second.status.code(), Some(6), "a second one takes nothing over: {second:?}");
     assert_eq!(machine.running_version().as_deref(), Some("1.0.0"));
     assert_eq!(machine.stop(), Some(2));
+    assert_eq!(machine.processes(), [0; 0]);
+}
+
+#[test]
+fn where_others_can_write_to_the_store_the_program_runs_and_the_log_says_why_nothing_is_updated() {
+    let mut machine = stopped_machine();
+    fs::set_permissions(machine.store(), fs::Permissions::from_mode(0o777)).unwrap();
+    machine.spawn();
+    machine.wait(SOON, "the program to run", |machine| machine.running_version().as_deref() == Some("1.0.0"));
+    let told = format!(
+        "nothing can be updated: {}: expected to be writable by its owner",
+        machine.store().display()
+    );
+    assert!(machine.log().contains(&told), "{}", machine.log());
+    assert_eq!(machine.stop(), Some(0));
     assert_eq!(machine.processes(), [0; 0]);
 }
 

@@ -7,6 +7,7 @@
 mod command;
 mod demo;
 mod failure;
+mod host;
 mod real;
 mod test;
 mod tidy;
@@ -24,6 +25,7 @@ usage: cargo xtask VERB
   test [--install] [--tier NAME]... [--all]
                                  the test tiers; --install brings what is missing, --all adds those run by name only
   real [--list | NAME...]        builds the real programs (needs Go) into <target>/real, once
+  host                           makes the image of a host with systemd (needs root, podman) in <target>/host, once
   tidy                           the design's invariants, checked over the sources
 ";
 
@@ -47,6 +49,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
         "demo" => demo::run(&Workspace::read()?, rest),
         "test" => test::run(&Workspace::read()?, rest),
         "real" => real::run(&Workspace::read()?, rest),
+        "host" => host::run(&Workspace::read()?, rest),
         "tidy" => tidy::run(&Workspace::read()?),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

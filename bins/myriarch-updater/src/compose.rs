@@ -10,20 +10,26 @@ use std::{
 };
 
 use myriarch_cli::config::{
-    self, Account, Config, IdentityCheck, Prerelease, Requirement, SourceKind, StopSignal, with_program,
+    self, Config, IdentityCheck, Prerelease, Requirement, SourceKind, StopSignal, with_program,
 };
-use myriarch_fetch::{Directory, DirectorySettings, Http, HttpSettings, Limits, Templates, host_arch};
+use myriarch_fetch::{
+    Directory, DirectorySettings, Http, HttpSettings, Limits, Proxy, Templates, Timeouts, host_arch,
+};
 use myriarch_policy::Bounds;
 use myriarch_probe::{Identity, Probe, ProbeSettings, exec::Credentials};
 use myriarch_store::{LockError, Store, StoreError, Writer};
 use myriarch_supervise::{Output, Signal, Spec, Stop};
-use myriarch_update::{AtRest, Observe, Ports, ProgramLog, Redactor, Restart, Settings, Updater, Validation};
+use myriarch_systemd::Systemd;
+use myriarch_update::{
+    AtRest, Observe, Ports, ProgramLog, Redactor, Restart, Settings, StartedBy, Updater, Validation,
+};
 use myriarch_verify::{KeylessRule, KeylessSpec, Pins, Rule, TrustPolicy, TrustedRoot};
 
 use crate::{
+    accounts::{self, Unknown},
     clock::SystemClock,
     program_log::FileLog,
-    restart::{ChildRestart, CommandRestart},
+    restart::{ChildRestart, CommandRestart, SystemdRestart},
     source::ReleaseSource,
     words::with_causes,
 };
@@ -105,7 +111,7 @@ fn settings(config: &Config) -> Result<Settings, ComposeError> {
             },
         },
         trust: trust(config)?,
-        validation: validation(&config.validate)?,
+        validation: validation(config)?,
         probe: probe(&config.probe, config.probe.soak)?,
         return_probe: probe(&config.probe, RETURN_SOAK)?,
         keep: usize::try_from(config.store.keep).unwrap_or(usize::MAX),
@@ -120,7 +126,7 @@ fn settings(config: &Config) -> Result<Settings, ComposeError> {
 pub(crate) fn redactor(config: &Config) -> Redactor {
     let child = match &config.restart {
         config::Restart::Child(child) => Some(&child.environment),
-        config::Restart::Command(_) => None,
+        config::Restart::Command(_) | config::Restart::Systemd(_) => None,
     };
     let told = child.into_iter().chain([&config.validate.environment]).flatten();
     let told = told.map(|(name, value)| (name.into(), value.into()));
@@ -179,14 +185,33 @@ fn source(config: &Config) -> Result<ReleaseSource, ComposeError> {
     let limits = Limits { archive: config.source.max_archive, ..Limits::default() };
     let (os, arch) = ("linux".to_owned(), host_arch().to_owned());
     let source = match &config.source.kind {
-        SourceKind::Http { index, templates } => {
+        SourceKind::Http { index, templates, connection } => {
             let templates = templates.as_ref().map(|templates| Templates {
                 archive: templates.archive.clone(),
                 checksum: templates.checksum.clone(),
                 bundle: templates.bundle.clone(),
             });
-            let settings =
-                HttpSettings { index: index.clone(), templates, os, arch, limits, ..HttpSettings::default() };
+            let settings = HttpSettings {
+                index: index.clone(),
+                templates,
+                os,
+                arch,
+                limits,
+                timeouts: Timeouts {
+                    connect: connection.connect_timeout,
+                    first_byte: connection.first_byte_timeout,
+                    stall: connection.stall_timeout,
+                    ..Timeouts::default()
+                },
+                proxy: match &connection.proxy {
+                    config::Proxy::Environment => Proxy::FromEnvironment,
+                    config::Proxy::None => Proxy::Direct,
+                    config::Proxy::Url(url) => Proxy::Through(url.clone()),
+                },
+                authorities: connection.ca.clone(),
+                credentials: connection.credentials.clone(),
+                ..HttpSettings::default()
+            };
             Http::new(settings).map(|source| ReleaseSource::Http(Box::new(source)))
         }
         SourceKind::Directory { path } => {
@@ -222,7 +247,10 @@ fn probe(probe: &config::Probe, soak: Duration) -> Result<Probe, ComposeError> {
     })
 }
 
-fn validation(validate: &config::Validate) -> Result<Validation, ComposeError> {
+fn validation(config: &Config) -> Result<Validation, ComposeError> {
+    let validate = &config.validate;
+    // A unit tells the environment that its program gets; ours says nothing about that.
+    let inherited = !matches!(config.restart, config::Restart::Systemd(_));
     let config::Components { receivers, processors, exporters, connectors, extensions } =
         &validate.components;
     let components = [
@@ -241,10 +269,11 @@ fn validation(validate: &config::Validate) -> Result<Validation, ComposeError> {
             arguments: validate.arguments.iter().map(OsString::from).collect(),
             environment: (!validate.environment.is_empty()).then(|| {
                 let told = validate.environment.iter().map(|(name, value)| (name.into(), value.into()));
-                std::env::vars_os().chain(told).collect()
+                std::env::vars_os().filter(|_| inherited).chain(told).collect()
             }),
             working_directory: validate.working_directory.clone(),
             credentials: credentials(validate)?,
+            started_by: StartedBy::Keeper,
         },
     })
 }
@@ -266,37 +295,10 @@ fn credentials(validate: &config::Validate) -> Result<Option<Credentials>, Compo
         reason: format!("expected an account of this machine, found {found:?}"),
         hint: "getent passwd and getent group list them".to_owned(),
     };
-    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
-    let entry = |text: &str, account: &Account| -> Option<Vec<String>> {
-        let fields = text.lines().map(|line| line.split(':').map(str::to_owned).collect::<Vec<_>>());
-        fields.filter(|fields| fields.len() > 3).find(|fields| match account {
-            Account::Name(name) => fields[0] == *name,
-            Account::Id(id) => fields[2] == id.to_string(),
-        })
-    };
-    let known = entry(&passwd, user);
-    let uid = match (user, &known) {
-        (Account::Id(id), _) => *id,
-        (Account::Name(name), known) => known
-            .as_ref()
-            .and_then(|fields| fields[2].parse().ok())
-            .ok_or_else(|| unknown("validate.user", name.clone()))?,
-    };
-    let gid = match &validate.group {
-        Some(Account::Id(id)) => *id,
-        Some(group @ Account::Name(name)) => entry(&groups, group)
-            .and_then(|fields| fields[2].parse().ok())
-            .ok_or_else(|| unknown("validate.group", name.clone()))?,
-        None => known.as_ref().and_then(|fields| fields[3].parse().ok()).unwrap_or(uid),
-    };
-    let member = known.as_ref().map_or(String::new(), |fields| fields[0].clone());
-    let supplementary = groups.lines().filter_map(|line| {
-        let fields: Vec<_> = line.split(':').collect();
-        let is_member = fields.get(3)?.split(',').any(|name| !member.is_empty() && name == member);
-        is_member.then(|| fields[2].parse().ok()).flatten()
-    });
-    Ok(Some(Credentials { uid, gid, groups: supplementary.chain([gid]).collect() }))
+    accounts::credentials(user, validate.group.as_ref(), &[]).map(Some).map_err(|missing| match missing {
+        Unknown::User(name) => unknown("validate.user", name),
+        Unknown::Group(name) => unknown("validate.group", name),
+    })
 }
 
 /// The restart port, and how the child is stopped where there is one.
@@ -309,6 +311,10 @@ pub(crate) fn restart(config: &Config, observe: Arc<dyn Observe>) -> Arc<dyn Res
         config::Restart::Command(command) => {
             let (restart, stop) = (command.command.clone(), command.stop_command.clone());
             Arc::new(CommandRestart::new(restart, stop, command.timeout, redactor(config)))
+        }
+        config::Restart::Systemd(systemd) => {
+            let (unit, timeout) = (systemd.unit.clone(), systemd.timeout);
+            Arc::new(SystemdRestart::new(Systemd::new(), unit, timeout, program(config), observe))
         }
     }
 }
@@ -333,8 +339,13 @@ pub(crate) fn stop(child: &config::ChildRestart) -> Stop {
     Stop { signal, grace: child.stop_timeout }
 }
 
+/// The program's path through `current`.
+fn program(config: &Config) -> PathBuf {
+    config.store.path.join("current/bin").join(&config.program.binary)
+}
+
 fn spec(config: &Config, child: &config::ChildRestart) -> Spec {
-    let program = config.store.path.join("current/bin").join(&config.program.binary);
+    let program = program(config);
     let mut argv = child.command.iter().map(|argument| with_program(argument, &program));
     Spec {
         program: argv.next().unwrap_or_default().into(),

@@ -24,10 +24,10 @@ use tokio::{
         oneshot,
     },
     task::{JoinError, JoinSet},
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 
-use crate::{conduct::conduct, serve::Service};
+use crate::{conduct::conduct, serve::Service, turn::Doing, verb_words};
 
 /// How long a client may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,7 +39,19 @@ pub(crate) struct ControlError {
     path: PathBuf,
     #[source]
     source: io::Error,
+    hint: &'static str,
 }
+
+impl ControlError {
+    /// What an operator can do about it.
+    pub(crate) fn hint(&self) -> &'static str {
+        self.hint
+    }
+}
+
+const SOCKET: &str =
+    "look at the permissions of run.directory; only root and the updater's user may use the socket";
+const ENDED: &str = "the log of `run` says why it ended, and `status` what runs";
 
 fn socket(directory: &Path) -> PathBuf {
     directory.join("control.sock")
@@ -58,7 +70,7 @@ pub(crate) fn listen(directory: &Path) -> Result<UnixListener, ControlError> {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         Ok(listener)
     };
-    bind().map_err(|source| ControlError { path: path.clone(), source })
+    bind().map_err(|source| ControlError { path: path.clone(), source, hint: SOCKET })
 }
 
 /// Removes the socket at the end.
@@ -100,9 +112,9 @@ async fn answer(service: &Service, mut stream: UnixStream) -> io::Result<()> {
             Ok(Request { verb: Verb::Status {}, .. }) => {
                 Reply::done(ExitCode::Done, &crate::status::document(&service.config, &service.store))
             }
-            Ok(Request { verb, .. }) => match service.idle() {
-                None => busy(),
-                Some(updater) => return carry_out(service, &updater, verb, stream).await,
+            Ok(Request { verb, .. }) => match service.turns.take(asked(&verb, &stream)) {
+                Err(doing) => busy(doing.as_ref()),
+                Ok(updater) => return carry_out(service, &updater, verb, stream).await,
             },
         },
     };
@@ -163,10 +175,14 @@ fn admitted(stream: &UnixStream) -> Result<(), Reply> {
 async fn request(stream: &mut UnixStream) -> io::Result<Result<Request, ProtocolError>> {
     let mut lines = LineBuffer::new(MAX_REQUEST);
     let mut buffer = vec![0; 4096];
+    let until = Instant::now() + PATIENCE;
     loop {
-        let length = timeout(PATIENCE, stream.read(&mut buffer)).await??;
+        let Ok(length) = timeout_at(until, stream.read(&mut buffer)).await else {
+            return Ok(Err(lines.late(PATIENCE)));
+        };
+        let length = length?;
         if length == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            return Ok(Err(lines.ended()));
         }
         match lines.push(&buffer[..length]) {
             Err(error) => return Ok(Err(error)),
@@ -179,10 +195,20 @@ async fn request(stream: &mut UnixStream) -> io::Result<Result<Request, Protocol
     }
 }
 
-fn busy() -> Reply {
+/// What is asked and by whom, for others who ask meanwhile.
+fn asked(verb: &Verb, stream: &UnixStream) -> String {
+    let by = stream.peer_cred().ok().map(|peer| match peer.pid() {
+        Some(pid) => format!(", asked for by process {pid} of user {},", peer.uid()),
+        None => format!(", asked for by user {},", peer.uid()),
+    });
+    format!("`{}`{}", verb_words(verb), by.unwrap_or_default())
+}
+
+fn busy(doing: Option<&Doing>) -> Reply {
+    let with = doing.map_or_else(|| "something that ends just now".to_owned(), ToString::to_string);
     Reply::ended(&Ending::failed(
         ExitCode::Locked,
-        &io::Error::other("another update is being carried out"),
+        &io::Error::other(format!("expected an updater that is idle, found it busy with {with}")),
         Some("wait for it; `status` says how it goes".to_owned()),
     ))
 }
@@ -194,7 +220,12 @@ pub(crate) async fn ask(
     observe: &dyn Observe,
 ) -> Result<Option<Ending>, ControlError> {
     let path = socket(directory);
-    let failed = |source| ControlError { path: path.clone(), source };
+    let hinted = |source, hint| ControlError { path: path.clone(), source, hint };
+    let failed = |source| hinted(source, SOCKET);
+    let odd = |error: ProtocolError| {
+        let hint = error.hint();
+        hinted(io::Error::other(error), hint)
+    };
     let mut stream = match UnixStream::connect(&path).await {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
@@ -207,17 +238,17 @@ pub(crate) async fn ask(
     let mut lines = LineBuffer::new(MAX_REPLY);
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        let length = stream.read(&mut buffer).await.map_err(failed)?;
+        let length = stream.read(&mut buffer).await.map_err(|error| hinted(error, ENDED))?;
         if length == 0 {
             if let Some(error) = unsent {
                 return Err(failed(error));
             }
             let ended =
                 "the updater ended before it answered; its next start brings an open trial to its end";
-            return Err(failed(io::Error::new(io::ErrorKind::UnexpectedEof, ended)));
+            return Err(hinted(io::Error::new(io::ErrorKind::UnexpectedEof, ended), ENDED));
         }
-        for line in lines.push(&buffer[..length]).map_err(|error| failed(io::Error::other(error)))? {
-            match Reply::parse(&line).map_err(|error| failed(io::Error::other(error)))? {
+        for line in lines.push(&buffer[..length]).map_err(odd)? {
+            match Reply::parse(&line).map_err(odd)? {
                 Reply::Event(event) => observe.observe(&event),
                 Reply::Error { message, hint } => {
                     return Ok(Some(Ending::failed(
@@ -227,8 +258,8 @@ pub(crate) async fn ask(
                     )));
                 }
                 Reply::Done { document, .. } => {
-                    let ending = serde_json::from_value(document);
-                    return ending.map(Some).map_err(|error| failed(io::Error::other(error)));
+                    let ending = Ending::from_document(document).map_err(odd)?;
+                    return Ok(Some(ending));
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Host composition: the command line, the configuration, the parts, one verb.
 
+mod accounts;
 mod clock;
 mod compose;
 mod conduct;
@@ -7,11 +8,14 @@ mod control;
 mod look;
 mod observers;
 mod program_log;
+mod recover;
 mod restart;
 mod serve;
 mod signals;
 mod source;
 mod status;
+mod turn;
+pub mod units;
 mod verbs;
 mod verify;
 mod words;
@@ -28,7 +32,7 @@ use myriarch_cli::{
     Config, Ending, ExitCode, Reporter, config::Restart as RestartKind, control::Verb as Asked,
 };
 use myriarch_store::{LockError, StoreError};
-use myriarch_update::{Observe, Outcome, Resumed, Updater};
+use myriarch_update::{Observe, Updater};
 
 use crate::{
     compose::ComposeError,
@@ -102,7 +106,7 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
         Verb::Config(_) => {
             finish(line, &Ending::done(format!("{} is valid", line.configuration().display())))
         }
-        Verb::Recover => finish(line, &Box::pin(recover(&config, reporter)).await),
+        Verb::Recover(asked) => finish(line, &Box::pin(recover::ending(&config, asked, reporter)).await),
         Verb::Check => finish(line, &act(&config, Asked::Check {}, reporter).await),
         Verb::Update(to) => finish(line, &act(&config, Asked::Update { to: to.to.clone() }, reporter).await),
         Verb::Rollback(to) => {
@@ -123,7 +127,10 @@ async fn act(config: &Config, verb: Asked, observe: Arc<dyn Observe>) -> Ending 
     match control::ask(&config.run.directory, verb.clone(), &*observe).await {
         Ok(Some(ending)) => return ending,
         Ok(None) => {}
-        Err(error) => return Ending::failed(ExitCode::Failed, &error, None),
+        Err(error) => {
+            let hint = error.hint().to_owned();
+            return Ending::failed(ExitCode::Failed, &error, Some(hint));
+        }
     }
     let restarts = matches!(verb, Asked::Update { .. } | Asked::Rollback { .. });
     if restarts && matches!(config.restart, RestartKind::Child(_)) {
@@ -145,7 +152,7 @@ async fn act(config: &Config, verb: Asked, observe: Arc<dyn Observe>) -> Ending 
 }
 
 /// A verb without a `run` ends in order when it is told to: what it was doing is dropped, never torn.
-async fn until_interrupted(updater: &Updater, work: impl Future<Output = Ending>) -> Ending {
+pub(crate) async fn until_interrupted(updater: &Updater, work: impl Future<Output = Ending>) -> Ending {
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return Ending::failed(ExitCode::Failed, &error, None),
@@ -162,43 +169,12 @@ async fn until_interrupted(updater: &Updater, work: impl Future<Output = Ending>
     }
 }
 
-async fn recover(config: &Config, observe: Arc<dyn Observe>) -> Ending {
-    let updater = match compose_alone(config, "recover", observe) {
-        Ok(updater) => updater,
-        Err(error) => return composing(&error),
-    };
-    until_interrupted(&updater, async {
-        let recovered = match &config.restart {
-            // The child is `run`'s: only what it will start is put right here.
-            RestartKind::Child(_) => updater.put_right(),
-            RestartKind::Command(_) => updater.recover().await,
-        };
-        match recovered {
-            Ok(Resumed::Nothing) => Ending::done("nothing was interrupted; `current` names an intact build"),
-            Ok(Resumed::Empty) => Ending::done("nothing is installed"),
-            Ok(Resumed::LeftToRun(words)) => Ending::done(words),
-            Ok(Resumed::Rescued { to: Some(build), reason }) => {
-                Ending::done(format!("{reason}; `current` names {} now and has to be started", build.name()))
-            }
-            Ok(Resumed::Rescued { to: None, reason }) => {
-                let error = io::Error::other(format!("{reason}; nothing intact is left"));
-                let hint = "`update` brings a verified build from the source".to_owned();
-                Ending::failed(ExitCode::NoHealthy, &error, Some(hint))
-            }
-            Ok(Resumed::Finished(outcome)) => match &*outcome {
-                Outcome::Confirmed { build, .. } => {
-                    Ending::done(format!("the interrupted trial of {} is confirmed", build.name()))
-                }
-                outcome => outcome.into(),
-            },
-            Err(error) => conduct::failed(&error),
-        }
-    })
-    .await
-}
-
 /// The updater of this process, for a verb without a running `run`.
-fn compose_alone(config: &Config, purpose: &str, observe: Arc<dyn Observe>) -> Result<Updater, ComposeError> {
+pub(crate) fn compose_alone(
+    config: &Config,
+    purpose: &str,
+    observe: Arc<dyn Observe>,
+) -> Result<Updater, ComposeError> {
     let parts = compose::parts(config)?;
     let writer = compose::store(config)?.lock(purpose)?;
     let restart = compose::restart(config, observe.clone());
@@ -210,7 +186,7 @@ fn no_store(error: &StoreError) -> Ending {
     Ending::failed(ExitCode::Failed, error, Some(hint))
 }
 
-fn composing(error: &ComposeError) -> Ending {
+pub(crate) fn composing(error: &ComposeError) -> Ending {
     match error {
         ComposeError::Lock(held @ LockError::Held { .. }) => {
             let hint = "wait for it to end, or stop it; `status` says who holds the lock".to_owned();
@@ -224,7 +200,7 @@ fn composing(error: &ComposeError) -> Ending {
     }
 }
 
-fn verb_words(verb: &Asked) -> String {
+pub(crate) fn verb_words(verb: &Asked) -> String {
     match verb {
         Asked::Update { .. } => "update",
         Asked::Rollback { .. } => "rollback",

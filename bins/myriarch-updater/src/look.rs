@@ -57,7 +57,7 @@ pub(crate) fn of_update(outcome: &Result<Outcome, Error>) -> Found {
     match outcome {
         Ok(Outcome::NothingToDo { reason, .. }) => Found::Nothing { reason: reason.clone() },
         Ok(Outcome::Confirmed { build, .. }) => Found::Taken { version: build.version.clone() },
-        Ok(Outcome::RolledBack(way) | Outcome::NothingHealthy(way)) => {
+        Ok(Outcome::RolledBack(way) | Outcome::NothingHealthy(way) | Outcome::Withdrawn(way)) => {
             Found::Left { version: way.from.version.clone() }
         }
         Err(error) => of_error(error),

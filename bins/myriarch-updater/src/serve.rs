@@ -1,4 +1,5 @@
-//! `run`: own the program, look for offers, answer the other verbs, until told to end.
+//! `run`: own the program, look for offers, answer the other verbs, until told to end. A program that is a unit of
+//! systemd's is not owned: it is left as it is found, and only an open trial is brought to its end.
 //!
 //! One updater does one thing at a time; whoever asks while it is busy is told so. A signal ends the waiting,
 //! never a synchronous step: before `activate` an update is simply dropped, after it the trial stays open in
@@ -13,10 +14,7 @@ use myriarch_cli::{
 use myriarch_store::{Store, Writer, running};
 use myriarch_supervise::{become_subreaper, leftover, orphans::Reaper};
 use myriarch_update::{Event, Observe, Outcome, Request, Restart, Resumed, Updater, without_updating};
-use tokio::{
-    sync::{Mutex, MutexGuard, oneshot},
-    task::JoinSet,
-};
+use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
     compose::{self, ComposeError},
@@ -25,6 +23,7 @@ use crate::{
     observers::Fanout,
     signals::Signals,
     status,
+    turn::Turns,
     words::with_causes,
 };
 
@@ -34,25 +33,23 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 /// The longest pause between two looks for offers after failed trials.
 const LONGEST_LOOK: Duration = Duration::from_hours(24);
 
+/// What the updater is busy with first.
+const START: &str = "the start of `run`";
+
 /// What `run` and all who ask it share.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) config: Config,
     pub(crate) store: Store,
     pub(crate) events: Arc<Fanout>,
-    updater: Mutex<Updater>,
+    pub(crate) turns: Turns,
     restart: Arc<dyn Restart>,
 }
 
 impl Service {
-    /// The updater, if it is not busy.
-    pub(crate) fn idle(&self) -> Option<MutexGuard<'_, Updater>> {
-        self.updater.try_lock().ok()
-    }
-
     /// Stops what is ours. A trial that is open stays open, and an orderly stop costs it no try.
     async fn end(&self) {
-        if let Err(error) = self.updater.lock().await.stopped_in_order() {
+        if let Err(error) = self.turns.wait_for("the end of `run`").await.stopped_in_order() {
             self.say(format!("the open trial: {}", with_causes(&error)));
         }
         if let RestartKind::Child(_) = self.config.restart {
@@ -68,6 +65,16 @@ impl Service {
         let current = self.store.current_slot().ok().flatten();
         let file = current.and_then(|slot| slot.file_id().ok());
         file.is_some_and(|file| running::processes_running(file).is_ok_and(|pids| !pids.is_empty()))
+    }
+
+    fn is_unit(&self) -> bool {
+        matches!(self.config.restart, RestartKind::Systemd(_))
+    }
+
+    /// Whether the program is a unit that does not run although nothing is wrong with it, and was installed before.
+    async fn is_stopped_unit(&self) -> bool {
+        let is_installed = self.store.current_slot().is_ok_and(|slot| slot.is_some());
+        is_installed && self.is_unit() && self.restart.is_stopped().await
     }
 
     fn program(&self) -> PathBuf {
@@ -93,13 +100,18 @@ pub(crate) async fn run(config: Config, events: Arc<Fanout>) -> Result<ExitCode,
         }
     };
     let updater = compose::updater(parts, writer, restart.clone(), observe.clone());
+    // What is installed runs on: a mode or a mount is no reason to be without a program.
+    if let Err(unfit) = store.fit() {
+        let words = format!("nothing can be updated: {unfit}; hint: {}", unfit.hint());
+        observe.observe(&Event::Notice { words });
+    }
     // Without a socket other terminals are not answered, which is no reason to be without a program.
     let listener = control::listen(&config.run.directory).map_err(|error| {
         observe
             .observe(&Event::Notice { words: format!("no verb can be answered: {}", with_causes(&error)) });
     });
     end_leftovers(&config, &store).await;
-    let service = Arc::new(Service { config, store, events, updater: Mutex::new(updater), restart });
+    let service = Arc::new(Service { config, store, events, turns: Turns::of(updater), restart });
 
     let mut tasks = JoinSet::new();
     // The first task holds the updater before anybody can ask for it.
@@ -154,14 +166,14 @@ async fn until_told(signals: &mut Signals, tasks: &mut JoinSet<()>) -> ExitCode 
 /// Brings what was interrupted to its end, starts what is installed, installs where nothing is. Between two
 /// tries the updater is free for whoever asks.
 async fn begin(service: &Service, taken: oneshot::Sender<()>) {
-    let mut updater = service.updater.lock().await;
+    let mut updater = service.turns.wait_for(START).await;
     let _ = taken.send(());
     let mut pause = FIRST_PAUSE;
     while !bring_up(service, &updater).await {
         drop(updater);
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
-        updater = service.updater.lock().await;
+        updater = service.turns.wait_for(START).await;
     }
     status::publish(&service.config, &service.store);
 }
@@ -169,8 +181,9 @@ async fn begin(service: &Service, taken: oneshot::Sender<()>) {
 /// Whether a program was started: from then on it is kept by whoever restarts it.
 async fn bring_up(service: &Service, updater: &Updater) -> bool {
     match updater.recover().await {
-        // What runs well must not be stopped to be started.
-        Ok(Resumed::Nothing) if service.runs() => true,
+        // What runs well must not be stopped to be started, and a unit is systemd's to start.
+        Ok(Resumed::Nothing) if service.runs() || service.is_unit() => true,
+        Ok(Resumed::Rescued { to: Some(_), .. }) if service.is_unit() => start_failed(service, updater).await,
         Ok(Resumed::Nothing | Resumed::LeftToRun(_) | Resumed::Rescued { to: Some(_), .. }) => {
             start(service).await
         }
@@ -196,7 +209,18 @@ async fn bring_up(service: &Service, updater: &Updater) -> bool {
         // The journal or the disk is ill: what `current` names still runs, if it is intact.
         Err(error) => {
             service.say(format!("recovery: {}", with_causes(&error)));
-            updater.current_is_intact() && start(service).await
+            service.is_unit() || (updater.current_is_intact() && start(service).await)
+        }
+    }
+}
+
+/// A unit that failed for want of an intact program has one now. One that somebody stopped stays so.
+async fn start_failed(service: &Service, updater: &Updater) -> bool {
+    match updater.start_failed().await {
+        Ok(_) => true,
+        Err(error) => {
+            service.say(format!("starting the program: {error}"));
+            false
         }
     }
 }
@@ -215,7 +239,7 @@ async fn start(service: &Service) -> bool {
 fn is_installed(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Confirmed { .. } => true,
-        Outcome::RolledBack(way) | Outcome::NothingHealthy(way) => way.to.is_some(),
+        Outcome::RolledBack(way) | Outcome::NothingHealthy(way) | Outcome::Withdrawn(way) => way.to.is_some(),
         Outcome::NothingToDo { .. } => false,
     }
 }
@@ -228,7 +252,11 @@ async fn look_for_offers(service: &Service, interval: Duration) {
         look::next(&service.store, Some(pause));
         status::publish(&service.config, &service.store);
         tokio::time::sleep(pause).await;
-        let Some(updater) = service.idle() else { continue };
+        let Ok(updater) = service.turns.take("a look for offers") else { continue };
+        // A program that somebody stopped is not started by an update that nobody asked for.
+        if service.is_stopped_unit().await {
+            continue;
+        }
         pause = match update(&updater, &Request::default()).await {
             Ok(Outcome::RolledBack(_) | Outcome::NothingHealthy(_)) => {
                 (pause * 2).min(LONGEST_LOOK.max(interval))

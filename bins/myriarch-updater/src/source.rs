@@ -5,7 +5,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use myriarch_fetch::{Directory, Download, FetchError, Http, Release};
 use myriarch_policy::Version;
-use myriarch_update::{Delivery, Offer, Progress, Source, SourceError};
+use myriarch_update::{Delivery, Offer, Outstanding, Progress, Source, SourceError};
 
 /// One of the sources that can be configured.
 #[derive(Debug)]
@@ -20,6 +20,15 @@ impl ReleaseSource {
             Self::Http(source) => source.release(version).await,
             Self::Directory(source) => source.release(version).await,
         }
+    }
+
+    /// The release behind an offer, as the source has it now.
+    async fn offered(&self, offer: &Offer) -> Result<Release, SourceError> {
+        let release = self.release(offer.version.as_str()).await.map_err(|error| failed(&error))?;
+        release.ok_or_else(|| SourceError {
+            reason: format!("{}: expected release {}, found it gone", offer.location, offer.version),
+            hint: "the source changed between two questions; try again".to_owned(),
+        })
     }
 }
 
@@ -38,19 +47,25 @@ impl Source for ReleaseSource {
         Ok(release.as_ref().and_then(offer))
     }
 
+    async fn outstanding(&self, offer: &Offer, partial: &Path) -> Result<Option<Outstanding>, SourceError> {
+        let release = self.offered(offer).await?;
+        let found = match self {
+            Self::Http(source) => source.outstanding(&release, partial).await,
+            Self::Directory(source) => source.outstanding(&release, partial).await,
+        };
+        Ok(found.map_err(|error| failed(&error))?.map(|found| {
+            let myriarch_fetch::Outstanding { archive, here, file } = found;
+            Outstanding { archive, here, file }
+        }))
+    }
+
     async fn deliver(
         &self,
         offer: &Offer,
         partial: &Path,
         progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<Delivery, SourceError> {
-        let release = self.release(offer.version.as_str()).await.map_err(|error| failed(&error))?;
-        let Some(release) = release else {
-            return Err(SourceError {
-                reason: format!("{}: expected release {}, found it gone", offer.location, offer.version),
-                hint: "the source changed between two questions; try again".to_owned(),
-            });
-        };
+        let release = self.offered(offer).await?;
         let tell = |received, total| progress(Progress { received, total });
         let download = match self {
             Self::Http(source) => source.download(&release, partial, &tell).await,

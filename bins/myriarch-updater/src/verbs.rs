@@ -62,8 +62,8 @@ pub(crate) enum Verb {
     },
     /// Lift the pin
     Unpin,
-    /// Bring an interrupted trial to its end; for boot time, and idempotent
-    Recover,
+    /// Bring an interrupted trial to its end, and `current` to an intact build; idempotent
+    Recover(Recover),
     /// The configuration itself
     #[command(subcommand)]
     Config(ConfigVerb),
@@ -84,6 +84,13 @@ pub(crate) struct To {
     /// Exactly this version
     #[arg(long, value_name = "VERSION")]
     pub(crate) to: Option<Version>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Recover {
+    /// Start and judge nothing: whoever keeps the program is about to start it, as at boot
+    #[arg(long)]
+    pub(crate) before_start: bool,
 }
 
 #[derive(Debug, Args)]

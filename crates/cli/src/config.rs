@@ -5,6 +5,7 @@
 //! ([`Config`]: complete, validated, plain values). In between, every problem of the file is collected with
 //! its line, since a configuration that is half understood is not used at all. State never lives here.
 
+mod connection;
 mod file;
 mod interval;
 mod permission;
@@ -14,6 +15,7 @@ mod section;
 mod service;
 mod show;
 mod template;
+mod url;
 
 use std::{
     collections::BTreeMap,
@@ -23,6 +25,7 @@ use std::{
 };
 
 use myriarch_policy::Version;
+use myriarch_systemd::UnitName;
 use myriarch_verify::Digest;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use toml::de::DeTable;
@@ -119,12 +122,42 @@ pub enum SourceKind {
         index: Option<String>,
         /// Where a version's files are when it is asked for by name.
         templates: Option<Templates>,
+        /// How servers are reached.
+        connection: Connection,
     },
     /// A directory on this machine.
     Directory {
         /// Its path.
         path: PathBuf,
     },
+}
+
+/// How the servers of a source are reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// A PEM file of authorities that are trusted besides the machine's own.
+    pub ca: Option<PathBuf>,
+    /// By which way.
+    pub proxy: Proxy,
+    /// A file with `Bearer <token>` or `<user>:<password>`.
+    pub credentials: Option<PathBuf>,
+    /// Until a connection is made.
+    pub connect_timeout: Duration,
+    /// From then until an answer begins.
+    pub first_byte_timeout: Duration,
+    /// Between two bytes of it.
+    pub stall_timeout: Duration,
+}
+
+/// Whether a proxy is between a source's servers and us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proxy {
+    /// As `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
+    Environment,
+    /// Never.
+    None,
+    /// Always the one at this http URL, which may hold a user and a password.
+    Url(String),
 }
 
 /// URLs of a release's files, with `{version}`, `{os}`, `{arch}`, and `{archive}` where it can be meant.
@@ -209,6 +242,8 @@ pub enum Restart {
     Child(ChildRestart),
     /// Something else owns it; commands restart it.
     Command(CommandRestart),
+    /// It is a unit of systemd's.
+    Systemd(SystemdRestart),
 }
 
 /// A program that `run` starts itself.
@@ -235,6 +270,15 @@ pub struct CommandRestart {
     pub stop_command: Vec<String>,
     /// How long each may take.
     pub timeout: Duration,
+}
+
+/// A unit of systemd's that is the program, or whose program starts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemdRestart {
+    /// Its name.
+    pub unit: UnitName,
+    /// How long a restart may take; what the unit's own files allow if absent.
+    pub timeout: Option<Duration>,
 }
 
 /// A signal that asks a program to stop.
@@ -371,7 +415,8 @@ impl Config {
         include_str!("config/example.toml")
     }
 
-    /// The effective configuration as TOML, every default filled in; reads back as the same.
+    /// The effective configuration as TOML, every default filled in; reads back as the same, but for a user and a
+    /// password in a URL, which are hidden.
     pub fn show(&self) -> String {
         show::toml(self)
     }

@@ -4,6 +4,8 @@
 //! misspelt field of an update must not turn into another update; a request of another schema is answered
 //! with clear words, because after an upgrade of the package the old process still runs.
 
+use std::time::Duration;
+
 use myriarch_policy::Version;
 use myriarch_update::Event;
 use serde::{Deserialize, Serialize};
@@ -119,8 +121,9 @@ impl Request {
     pub fn parse(line: &[u8]) -> Result<Self, ProtocolError> {
         let refused = |message| ProtocolError { message, hint: CLIENT };
         within(line, MAX_REQUEST, "a request").map_err(refused)?;
-        let mut value: Value = serde_json::from_slice(line)
-            .map_err(|error| refused(format!("expected a request as one line of JSON, found {error}")))?;
+        let mut value: Value = serde_json::from_slice(line).map_err(|error| {
+            refused(format!("expected a request as one line of JSON, found something else: {error}"))
+        })?;
         let schema = value.as_object_mut().and_then(|object| object.remove("schema"));
         let Some(schema) = schema.as_ref().and_then(Value::as_u64) else {
             return Err(refused("expected a request with a `schema` number, found none".to_owned()));
@@ -164,8 +167,22 @@ impl Reply {
     pub fn parse(line: &[u8]) -> Result<Self, ProtocolError> {
         let refused = |message| ProtocolError { message, hint: UPGRADED };
         within(line, MAX_REPLY, "a reply").map_err(refused)?;
-        serde_json::from_slice(line)
-            .map_err(|error| refused(format!("expected a reply that is known, found {error}")))
+        serde_json::from_slice(line).map_err(|error| {
+            refused(format!("expected a reply that is known, found something else: {error}"))
+        })
+    }
+}
+
+impl Ending {
+    /// The ending in a [`Reply::Done`].
+    ///
+    /// # Errors
+    /// For a document that is none.
+    pub fn from_document(document: Value) -> Result<Self, ProtocolError> {
+        serde_json::from_value(document).map_err(|error| ProtocolError {
+            message: format!("expected an ending that is known, found {error}"),
+            hint: UPGRADED,
+        })
     }
 }
 
@@ -193,6 +210,22 @@ impl LineBuffer {
     /// A buffer for lines of at most `limit` bytes, line feed not counted.
     pub fn new(limit: usize) -> Self {
         Self { limit, bytes: Vec::new() }
+    }
+
+    /// The stream ended before a line did.
+    pub fn ended(&self) -> ProtocolError {
+        let found = self.bytes.len();
+        let message =
+            format!("expected one line of JSON with its line feed, found the end after {found} bytes");
+        ProtocolError { message, hint: CLIENT }
+    }
+
+    /// No line came in `waited`.
+    pub fn late(&self, waited: Duration) -> ProtocolError {
+        let (found, waited) = (self.bytes.len(), crate::duration::rough(crate::duration::millis(waited)));
+        let message =
+            format!("expected one line of JSON within {waited}, found {found} bytes and no line feed");
+        ProtocolError { message, hint: CLIENT }
     }
 
     /// Takes the next bytes and answers the lines that they complete, without their line feeds.

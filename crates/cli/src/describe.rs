@@ -60,6 +60,10 @@ fn words(event: &Event) -> String {
             let health = if *healthy { "healthy" } else { "not healthy" };
             format!("rolled back from {from} to {to}: now {health}; {reason}; {}", blame(fault))
         }
+        Event::Withdrawn { from, to, reason } => {
+            let to = to.as_ref().map_or("nothing, there was no build before".to_owned(), Clone::clone);
+            format!("left {from} without a verdict: {reason}; current is {to}, and nothing was started")
+        }
         Event::Quarantined { version, slot, reason } => {
             format!("quarantined {version} in {slot} until it is released: {reason}")
         }

@@ -62,6 +62,8 @@ pub enum EndingResult {
     RolledBack(WayBack),
     /// The trial failed and nothing healthy runs.
     NothingHealthy(WayBack),
+    /// Somebody else stopped the program in mid-trial; nothing was started against their will.
+    Withdrawn(WayBack),
     /// The chain refused; nothing was touched.
     Refused {
         /// Where.
@@ -165,6 +167,18 @@ impl Ending {
                 );
                 text.say("hint: ", &after_trial(way));
             }
+            EndingResult::Withdrawn(way) => {
+                let failed = format!("the trial of {} ended before its verdict", way.from.version);
+                text.say("error: ", &failed);
+                text.say("reason: ", &way.reason);
+                let current = way.to.as_ref().map(exact);
+                text.say("now current: ", &current.unwrap_or("nothing, as before the update".to_owned()));
+                text.say("now runs: ", "nothing; it was stopped by somebody else and is not started again");
+                text.say(
+                    "hint: ",
+                    "start it when it is wanted; nothing is quarantined, and the next update tries again",
+                );
+            }
             EndingResult::Refused { stage, reason, hint, .. } => {
                 text.say("error: ", &format!("refused at {stage}: {reason}"));
                 text.say("now runs: ", "what ran before; nothing was touched");
@@ -208,6 +222,7 @@ impl From<&Outcome> for Ending {
             }
             Outcome::RolledBack(way) => EndingResult::RolledBack(way.into()),
             Outcome::NothingHealthy(way) => EndingResult::NothingHealthy(way.into()),
+            Outcome::Withdrawn(way) => EndingResult::Withdrawn(way.into()),
         };
         Self::new(outcome.into(), result)
     }

@@ -70,6 +70,8 @@ impl From<&Outcome> for ExitCode {
             Outcome::NothingToDo { .. } | Outcome::Confirmed { .. } => Self::Done,
             Outcome::RolledBack(_) => Self::RolledBack,
             Outcome::NothingHealthy(_) => Self::NoHealthy,
+            // Nothing runs, as somebody else asked for.
+            Outcome::Withdrawn(_) => Self::Failed,
         }
     }
 }

@@ -131,6 +131,13 @@ pub enum TrialEnd {
         /// What was left for good by it, where an operator rolled back.
         left: Option<Named>,
     },
+    /// Somebody else stopped the program: the trial ended without a verdict, and nothing was started.
+    Withdrawn {
+        /// What is current now; none where nothing was installed before.
+        to: Option<Named>,
+        /// What was seen.
+        reason: String,
+    },
     /// It failed and was left.
     RolledBack {
         /// What runs now; none where nothing was installed before.
@@ -176,14 +183,14 @@ impl HistoryDocument {
                 Entry::RolledBack { from, to, reason, fault, healthy, took, excerpt } => {
                     let to = to.as_ref();
                     let end = TrialEnd::RolledBack { to: to.map(Named::from), healthy, reason, fault };
-                    // Of a damaged journal the begin may be lost.
-                    if history.open(&from).is_none() {
-                        history.tell(time.clone(), What::Trial(Box::new(Trial::begun(to, &from))));
-                    }
-                    if let Some(trial) = history.open(&from) {
+                    history.end(time, to, &from, |time, trial| {
                         trial.excerpt = excerpt.or(trial.excerpt.take());
                         trial.ends(time, end, took);
-                    }
+                    });
+                }
+                Entry::Withdrawn { from, to, reason } => {
+                    let end = TrialEnd::Withdrawn { to: to.as_ref().map(Named::from), reason };
+                    history.end(time, to.as_ref(), &from, |time, trial| trial.ends(time, end, None));
                 }
                 // A trial's own end says it too.
                 Entry::Quarantined { build, .. } if history.open(&build).is_some() => {}
@@ -206,6 +213,16 @@ impl HistoryDocument {
 
     fn tell(&mut self, time: String, what: What) {
         self.entries.push(Happened { time, what });
+    }
+
+    /// Ends the open trial of `left`. Of a damaged journal its begin may be lost.
+    fn end(&mut self, time: String, to: Option<&Build>, left: &Build, end: impl FnOnce(String, &mut Trial)) {
+        if self.open(left).is_none() {
+            self.tell(time.clone(), What::Trial(Box::new(Trial::begun(to, left))));
+        }
+        if let Some(trial) = self.open(left) {
+            end(time, trial);
+        }
     }
 
     /// The latest trial if it is of `build` and has not ended.

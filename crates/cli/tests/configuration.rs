@@ -3,7 +3,8 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
 use myriarch_cli::config::{
-    Account, CheckInterval, Config, ConfigError, IdentityCheck, Prerelease, Problem, Restart, StopSignal,
+    Account, CheckInterval, Config, ConfigError, IdentityCheck, Prerelease, Problem, Proxy, Restart,
+    SourceKind, StopSignal,
 };
 
 const MINIMAL: &str = r#"
@@ -81,11 +82,14 @@ fn the_example_is_valid_and_its_commented_defaults_are_the_defaults() {
     // Uncommenting every `# key = value` whose text gives it as the default must change nothing.
     let no_default = [
         "index",
+        "ca =",
+        "credentials",
         "path = \"/srv",
         "trusted_root",
         "\"0.149.0\"",
         "min_version",
         "stop_command",
+        "unit",
         "arguments",
         "environment",
         "user",
@@ -137,6 +141,12 @@ archive = "https://h/{version}/{os}-{arch}.tgz"
 checksum = "https://h/{version}.sha256"
 bundle = "{archive}.sigstore.json"
 max_archive = "300MiB"
+ca = "/etc/ca.pem"
+proxy = "http://proxy:3128"
+credentials = "/etc/secret"
+connect_timeout = "3s"
+first_byte_timeout = "4s"
+stall_timeout = "5s"
 [[trust.keyless]]
 issuer = "https://issuer"
 identity = "https://id/{version}"
@@ -266,6 +276,137 @@ fn keys_of_another_kind_are_refused() {
         problem_after("kind = \"child\"", "kind = \"command\""),
         "11:2 `restart.stop_command` is missing"
     );
+}
+
+/// `MINIMAL` with a web server at `index` and `more` for a source.
+fn with_server(index: &str, more: &str) -> String {
+    let server = format!("kind = \"http\"\nindex = \"{index}\"\n{more}");
+    MINIMAL.replacen("kind = \"directory\"\npath = \"/srv/releases\"", &server, 1)
+}
+
+#[test]
+fn servers_are_reached_as_documented_unless_told_otherwise() {
+    let SourceKind::Http { connection, .. } =
+        parse(&with_server("https://h/i.json", "")).unwrap().source.kind
+    else {
+        panic!("another kind");
+    };
+    assert_eq!((connection.proxy, connection.ca, connection.credentials), (Proxy::Environment, None, None));
+    let seconds = [connection.connect_timeout, connection.first_byte_timeout, connection.stall_timeout];
+    assert_eq!(seconds.map(|time| time.as_secs()), [10, 30, 30]);
+}
+
+#[test]
+fn a_way_to_a_server_that_cannot_work_is_refused() {
+    for (index, more, words) in [
+        ("https://h/i", "ca = \"ca.pem\"", "`source.ca`: expected an absolute path"),
+        ("https://h/i", "credentials = \"secret\"", "`source.credentials`: expected an absolute path"),
+        ("https://h/i", "proxy = \"proxy:3128\"", "expected \"environment\", \"none\" or an http:// URL"),
+        ("https://h/i", "proxy = \"https://me:secret@proxy\"", "found \"https://***@proxy\""),
+        ("https://h/i", "stall_timeout = \"0s\"", "`source.stall_timeout`: expected more than no time"),
+        ("https://h/i", "connect_timeout = 3", "`source.connect_timeout`: expected a duration"),
+        (
+            "http://h/i",
+            "credentials = \"/s\"",
+            "`source.credentials`: expected https in `source.index`, found http://h/i (over plain http everybody \
+             on the way could read them; only to loopback they may go so)",
+        ),
+        (
+            "https://h/i",
+            "credentials = \"/s\"\narchive = \"http://h/{version}\"",
+            "expected https in `source.archive`, found http://h/{version}",
+        ),
+        (
+            "https://me:secret@h/i",
+            "credentials = \"/s\"",
+            "expected no user in `source.index` beside it, found https://***@h/i",
+        ),
+    ] {
+        let found = problems(&with_server(index, more));
+        let [Problem { at: Some(_), message, hint }] = &found[..] else { panic!("{found:#?}") };
+        let all = format!("{message} ({})", hint.clone().unwrap_or_default());
+        assert!(all.contains(words) && !all.contains("secret@"), "{more}: {all}");
+    }
+    for good in ["http://127.0.0.1:8080/i", "http://[::1]/i", "http://localhost/i", "https://h/i"] {
+        parse(&with_server(good, "credentials = \"/s\"")).unwrap();
+    }
+    for key in ["ca", "proxy", "credentials", "connect_timeout", "first_byte_timeout", "stall_timeout"] {
+        let value = if key.ends_with("timeout") { "1s" } else { "/none" };
+        let source = "path = \"/srv/releases\"";
+        let refused = problem_after(source, &format!("{source}\n{key} = \"{value}\""));
+        assert!(
+            refused.contains(&format!("`source.{key}`: expected only with kind = \"http\"")),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn a_password_in_a_url_is_never_printed() {
+    let more = "proxy = \"http://me:hush@proxy\"\narchive = \"https://me:hush@h/{version}\"\n\
+                checksum = \"https://me:hush@h/{version}.sum\"\nbundle = \"https://me:hush@h/{version}.b\"";
+    let shown = parse(&with_server("https://me:hush@h/i", more)).unwrap().show();
+    assert!(!shown.contains("hush") && shown.contains("https://***@h/{version}.sum"), "{shown}");
+    assert!(shown.contains("proxy = \"http://***@proxy\""), "{shown}");
+    for index in ["ftp://me:hush@h/i", "https://me:hush@h/{i", "https://me:hush@h/ i"] {
+        for archive in ["https://me:hush@h/x", "https://me:hush@h/{version", "s://me:hush@h/{version}"] {
+            let text = with_server(index, &format!("archive = \"{archive}\""));
+            let error = parse(&text).unwrap_err().to_string();
+            assert!(!error.contains("hush"), "{error}");
+        }
+    }
+}
+
+/// The base with its `[restart]` section replaced.
+fn with_restart(section: &str) -> Result<Config, ConfigError> {
+    let before = MINIMAL.split_once("[restart]").map_or("", |(before, _)| before);
+    parse(&format!("{before}[restart]\n{section}\n"))
+}
+
+#[test]
+fn a_unit_is_named_once_and_made_whole() {
+    let restart = |section: &str| with_restart(section).unwrap().restart;
+    let Restart::Systemd(systemd) = restart("kind = \"systemd\"\nunit = \"otelcol\"") else {
+        panic!("another kind")
+    };
+    assert_eq!((systemd.unit.as_str(), systemd.timeout), ("otelcol.service", None));
+    let timed = restart("kind = \"systemd\"\nunit = \"otelcol.service\"\ntimeout = \"2m\"");
+    let Restart::Systemd(systemd) = timed else { panic!("another kind") };
+    assert_eq!(systemd.timeout, Some(Duration::from_mins(2)));
+    let config = with_restart("kind = \"systemd\"\nunit = \"otelcol\"\ntimeout = \"2m\"").unwrap();
+    assert_eq!(parse(&config.show()).unwrap(), config);
+}
+
+#[test]
+fn a_unit_that_cannot_be_is_refused_with_its_line() {
+    for (section, words) in [
+        ("kind = \"systemd\"", "`restart.unit` is missing"),
+        (
+            "kind = \"systemd\"\nunit = \"otelcol.timer\"",
+            "`restart.unit`: expected the name of a service unit, which ends in .service, found \"otelcol.timer\"",
+        ),
+        ("kind = \"systemd\"\nunit = \"otelcol@\"", "not a template"),
+        (
+            "kind = \"systemd\"\nunit = \"a\"\ncommand = [\"x\"]",
+            "`restart.command`: expected only with kind = \"child\" or \"command\"",
+        ),
+        (
+            "kind = \"systemd\"\nunit = \"a\"\nstop_command = [\"x\"]",
+            "`restart.stop_command`: expected only with kind = \"command\"",
+        ),
+        (
+            "kind = \"systemd\"\nunit = \"a\"\nstop_timeout = \"1s\"",
+            "`restart.stop_timeout`: expected only with kind = \"child\"",
+        ),
+        ("kind = \"systemd\"\nunit = \"a\"\ntimeout = \"0s\"", "expected more than no time"),
+        (
+            "kind = \"child\"\ncommand = [\"x\"]\nunit = \"a\"",
+            "`restart.unit`: expected only with kind = \"systemd\"",
+        ),
+    ] {
+        let error = with_restart(section).unwrap_err().to_string();
+        assert!(error.contains(words), "{section}: {error}");
+    }
 }
 
 #[test]

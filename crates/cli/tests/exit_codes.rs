@@ -23,7 +23,8 @@ fn each_outcome_has_its_code() {
     assert_eq!(ExitCode::from(&nothing).code(), 0);
     assert_eq!(ExitCode::from(&Outcome::Confirmed { build, downtime: Duration::ZERO }).code(), 0);
     assert_eq!(ExitCode::from(&Outcome::RolledBack(way.clone())).code(), 3);
-    assert_eq!(ExitCode::from(&Outcome::NothingHealthy(way)).code(), 4);
+    assert_eq!(ExitCode::from(&Outcome::NothingHealthy(way.clone())).code(), 4);
+    assert_eq!(ExitCode::from(&Outcome::Withdrawn(way)).code(), 1);
     for (kind, code) in [
         (RefusalKind::Policy, 5),
         (RefusalKind::Trust, 5),

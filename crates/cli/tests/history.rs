@@ -44,7 +44,7 @@ fn lines(entries: impl IntoIterator<Item = Entry>) -> Vec<Line> {
 }
 
 fn trial(from: Option<Build>, to: Build, tries: u8) -> Entry {
-    Entry::Trial { to, from, tries, baseline_healthy: true, leaving: None }
+    Entry::Trial { to, from, tries, baseline_healthy: true, leaving: None, boot: None }
 }
 
 fn confirmed(build: Build) -> Entry {
@@ -111,6 +111,12 @@ fn eventful() -> Vec<Line> {
             reason: "line 7: garbage".into(),
         },
         Entry::Confirmed { build: old.clone(), leaving: None, took: None },
+        trial(Some(old.clone()), build("0.169.0"), 2),
+        Entry::Withdrawn {
+            from: build("0.169.0"),
+            to: Some(old.clone()),
+            reason: "somebody else stopped otelcol.service".into(),
+        },
         trial(Some(old.clone()), build("0.170.0"), 2),
         failed(&build("0.170.0"), Some(&old)),
     ])

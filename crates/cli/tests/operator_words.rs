@@ -71,6 +71,7 @@ fn every_event() -> Vec<Event> {
         | Event::Confirmed { .. }
         | Event::TrialFailed { .. }
         | Event::RolledBack { .. }
+        | Event::Withdrawn { .. }
         | Event::Quarantined { .. }
         | Event::Pruned { .. }
         | Event::Refused { .. }
@@ -135,6 +136,12 @@ fn every_event() -> Vec<Event> {
             fault: Fault::Environment { because: "it was not healthy before either".to_owned() },
             healthy: false,
         },
+        Event::Withdrawn {
+            from: slot.clone(),
+            to: Some(old_slot.clone()),
+            reason: "otelcol.service was stopped by somebody else".to_owned(),
+        },
+        Event::Withdrawn { from: slot.clone(), to: None, reason: "otelcol.service does not run".to_owned() },
         Event::Quarantined { version: new.clone(), slot, reason: "never ready within 60 s".to_owned() },
         Event::Pruned { slot: old_slot },
         Event::Refused { stage: Stage::Obtain, reason: "expected a signature, found none".to_owned() },
@@ -270,6 +277,8 @@ fn every_ending() -> Vec<(&'static str, Ending)> {
         ("rolled back, first installation", (&Outcome::RolledBack(way(None, Fault::Version))).into()),
         ("nothing healthy", (&Outcome::NothingHealthy(way(old(), environment()))).into()),
         ("nothing healthy, no build before", (&Outcome::NothingHealthy(way(None, Fault::Version))).into()),
+        ("withdrawn", (&Outcome::Withdrawn(way(old(), environment()))).into()),
+        ("withdrawn, first installation", (&Outcome::Withdrawn(way(None, environment()))).into()),
         ("refused by policy", (&refusal(Stage::Select, RefusalKind::Policy)).into()),
         ("refused by trust", (&refusal(Stage::Obtain, RefusalKind::Trust)).into()),
         ("refused by the candidate", (&refusal(Stage::Validate, RefusalKind::Candidate)).into()),

@@ -1,24 +1,23 @@
 //! One HTTP request, with every wait bounded and every redirect judged.
 //!
 //! Redirects are followed by hand: only so can each hop be held to the rules (few, and never from https to http,
-//! where anyone on the way could write the answer) and be named in the error. Certificates are judged by the
-//! platform's own store, since operators install the CA of their mirror there (docs/adr/0003). A machine without
-//! any can still use plain http: what comes is trusted for its signature, not for its way.
+//! where anyone on the way could write the answer), be named in the error, and be kept from the credentials.
+//! Certificates are judged by the platform's own store, since operators install the CA of their mirror there
+//! (docs/adr/0003), and by the file that the configuration adds to it. A machine without any can still use plain
+//! http: what comes is trusted for its signature, not for its way.
 
-use std::{
-    error::Error,
-    io,
-    sync::{Arc, OnceLock},
-    time::SystemTime,
-};
+use std::{error::Error, io, path::PathBuf, sync::Arc, time::SystemTime};
 
 use reqwest::{
     Method, Response, StatusCode, Url,
-    header::{self, HeaderMap},
+    header::{self, HeaderMap, HeaderValue},
 };
-use rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider};
+use rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider, pki_types::CertificateDer};
+use tokio::sync::Mutex;
 
 use crate::{
+    authorities::read_authorities,
+    credentials::Credentials,
     error::{FetchError, Waiting, quoted, shown},
     limits::{Proxy, Timeouts},
     retry::parse_retry_after,
@@ -27,15 +26,26 @@ use crate::{
 /// The most redirects that are followed.
 const HOPS: usize = 5;
 
+/// How servers are reached.
+#[derive(Debug)]
+pub(crate) struct Way {
+    pub(crate) timeouts: Timeouts,
+    pub(crate) proxy: Proxy,
+    pub(crate) authorities: Option<PathBuf>,
+    pub(crate) credentials: Option<Credentials>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Client {
     /// For http. It trusts no certificate, so it can be had on every machine.
     plain: reqwest::Client,
-    /// For https, once it is asked for: only then are the machine's roots read, and missed.
-    secure: OnceLock<Result<reqwest::Client, String>>,
+    /// For http with credentials: what may not leave the machine in the clear goes through no proxy.
+    direct: reqwest::Client,
+    /// For https, once it was asked for: only then are roots read, and missed. What could not be made is tried
+    /// again, since a file that is missing at boot can be there an hour later.
+    secure: Mutex<Option<reqwest::Client>>,
     provider: Arc<CryptoProvider>,
-    timeouts: Timeouts,
-    proxy: Proxy,
+    way: Way,
 }
 
 /// An answer with its headers read and its body to come.
@@ -47,16 +57,18 @@ pub(crate) struct Answer {
 }
 
 impl Client {
-    pub(crate) fn new(timeouts: Timeouts, proxy: Proxy) -> Result<Self, FetchError> {
+    pub(crate) fn new(way: Way) -> Result<Self, FetchError> {
         let provider = CryptoProvider::get_default().cloned().ok_or(FetchError::NoProvider)?;
-        let plain = trusting_nobody(&provider)
-            .map_err(Into::into)
-            .and_then(|tls| build(tls, timeouts, proxy).map_err(Into::into))
-            .map_err(FetchError::Client)?;
-        Ok(Self { plain, secure: OnceLock::new(), provider, timeouts, proxy })
+        let http = |proxy: &Proxy| {
+            let tls = trusting_nobody(&provider).map_err(|fault| FetchError::Client(fault.into()))?;
+            build(tls, way.timeouts, proxy).map_err(|fault| FetchError::Client(fault.into()))
+        };
+        let (plain, direct) = (http(&way.proxy)?, http(&Proxy::Direct)?);
+        Ok(Self { plain, direct, secure: Mutex::default(), provider, way })
     }
 
     /// Asks for `url` and waits for the answer's headers. Any status is an answer, a followed redirect is not.
+    /// Credentials go along as long as every hop is to the server that was asked first.
     pub(crate) async fn ask(
         &self,
         method: Method,
@@ -64,18 +76,38 @@ impl Client {
         fields: HeaderMap,
     ) -> Result<Answer, FetchError> {
         let mut url = url.clone();
+        let mut credentials = self.way.credentials.as_ref();
         for _ in 0..=HOPS {
-            let response = self.ask_once(method.clone(), &url, fields.clone()).await?;
+            let secret = match credentials.filter(|credentials| credentials.are_for(&url)) {
+                Some(credentials) => Some(credentials.read().await?),
+                None => None,
+            };
+            let response = self.ask_once(method.clone(), &url, fields.clone(), secret).await?;
             let Some(next) = redirect(&url, &response)? else { return Ok(Answer { url, response }) };
+            if next.origin() != url.origin() {
+                credentials = None;
+            }
             url = next;
         }
         Err(FetchError::Redirect { to: "yet another URL".to_owned(), expected: FEW, url: shown(&url) })
     }
 
-    async fn ask_once(&self, method: Method, url: &Url, fields: HeaderMap) -> Result<Response, FetchError> {
-        let Timeouts { connect, first_byte, .. } = self.timeouts;
-        let request = self.http(url)?.request(method, url.clone()).headers(fields);
-        let request = request.header(header::ACCEPT_ENCODING, "identity");
+    async fn ask_once(
+        &self,
+        method: Method,
+        url: &Url,
+        mut fields: HeaderMap,
+        secret: Option<HeaderValue>,
+    ) -> Result<Response, FetchError> {
+        let Timeouts { connect, first_byte, .. } = self.way.timeouts;
+        let http = match (url.scheme(), &secret) {
+            ("https", _) => self.secure(url).await?,
+            (_, None) => self.plain.clone(),
+            (_, Some(_)) => self.direct.clone(),
+        };
+        fields.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        fields.extend(secret.map(|secret| (header::AUTHORIZATION, secret)));
+        let request = http.request(method, url.clone()).headers(fields);
         match tokio::time::timeout(connect + first_byte, request.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(fault)) => Err(self.explain(url, fault)),
@@ -86,24 +118,27 @@ impl Client {
         }
     }
 
-    fn http(&self, url: &Url) -> Result<&reqwest::Client, FetchError> {
-        if url.scheme() != "https" {
-            return Ok(&self.plain);
+    async fn secure(&self, url: &Url) -> Result<reqwest::Client, FetchError> {
+        let mut made = self.secure.lock().await;
+        if let Some(client) = &*made {
+            return Ok(client.clone());
         }
-        let secure = self.secure.get_or_init(|| {
-            let tls = trusting_the_platform(&self.provider).map_err(|fault| fault.to_string())?;
-            build(tls, self.timeouts, self.proxy).map_err(|fault| fault.to_string())
-        });
-        secure
-            .as_ref()
-            .map_err(|reason| FetchError::NoRoots { url: shown(url), source: reason.clone().into() })
+        let authorities = match &self.way.authorities {
+            Some(path) => read_authorities(path).await?,
+            None => vec![],
+        };
+        let no_roots = |fault: rustls::Error| FetchError::NoRoots { url: shown(url), source: fault.into() };
+        let tls = trusting_the_platform(&self.provider, authorities).map_err(no_roots)?;
+        let client = build(tls, self.way.timeouts, &self.way.proxy)
+            .map_err(|fault| FetchError::Client(fault.into()))?;
+        Ok(made.insert(client).clone())
     }
 
     fn explain(&self, url: &Url, fault: reqwest::Error) -> FetchError {
         let url = shown(url);
         let source = Box::new(fault.without_url());
         if source.is_timeout() {
-            let (waiting, limit) = (Waiting::Connection, self.timeouts.connect);
+            let (waiting, limit) = (Waiting::Connection, self.way.timeouts.connect);
             return FetchError::TimedOut { url, waiting, limit };
         }
         if causes(&*source).any(is_tls) {
@@ -116,14 +151,18 @@ impl Client {
             return FetchError::Answer { url, expected: "an HTTP answer".to_owned(), found };
         }
         if source.is_connect() {
-            FetchError::Connect { url, source }
+            let proxy = match &self.way.proxy {
+                Proxy::Through(proxy) => proxy.parse().ok().map(|proxy| shown(&proxy)),
+                Proxy::Direct | Proxy::FromEnvironment => None,
+            };
+            FetchError::Connect { url, proxy, source }
         } else {
             FetchError::CutShort { url, received: 0, expected: None, source: Some(source) }
         }
     }
 }
 
-fn build(mut tls: ClientConfig, timeouts: Timeouts, proxy: Proxy) -> reqwest::Result<reqwest::Client> {
+fn build(mut tls: ClientConfig, timeouts: Timeouts, proxy: &Proxy) -> reqwest::Result<reqwest::Client> {
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
@@ -135,6 +174,7 @@ fn build(mut tls: ClientConfig, timeouts: Timeouts, proxy: Proxy) -> reqwest::Re
     match proxy {
         Proxy::FromEnvironment => builder.build(),
         Proxy::Direct => builder.no_proxy().build(),
+        Proxy::Through(proxy) => builder.proxy(reqwest::Proxy::all(proxy)?).build(),
     }
 }
 
@@ -144,8 +184,12 @@ fn trusting_nobody(provider: &Arc<CryptoProvider>) -> Result<ClientConfig, rustl
     Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }
 
-fn trusting_the_platform(provider: &Arc<CryptoProvider>) -> Result<ClientConfig, rustls::Error> {
-    let verifier = rustls_platform_verifier::Verifier::new(Arc::clone(provider))?;
+fn trusting_the_platform(
+    provider: &Arc<CryptoProvider>,
+    authorities: Vec<CertificateDer<'static>>,
+) -> Result<ClientConfig, rustls::Error> {
+    let verifier =
+        rustls_platform_verifier::Verifier::new_with_extra_roots(authorities, Arc::clone(provider))?;
     let builder =
         ClientConfig::builder_with_provider(Arc::clone(provider)).with_safe_default_protocol_versions()?;
     Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())

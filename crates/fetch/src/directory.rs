@@ -4,12 +4,8 @@
 //! bytes are copied into the store before anyone judges them, never linked: whoever can write the directory could
 //! otherwise change them between the check and the use. What an entry names must lie below the directory.
 
-use std::{
-    io,
-    path::{Component, Path, PathBuf},
-};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::OFlags;
 use tokio::{fs, io::AsyncReadExt as _};
 
 use crate::{
@@ -19,7 +15,8 @@ use crate::{
     partial::Partial,
     platform::{LINUX, host_arch},
     progress::Progress,
-    release::{Download, Location, Release},
+    regular::{open, read},
+    release::{CHECKSUM, Companion, Download, Location, NamedBy, Outstanding, Release, missing},
     template::{Kind, Platform, TemplateSet, Templates, is_nameable},
 };
 
@@ -116,8 +113,9 @@ impl Directory {
     /// ten times a second.
     ///
     /// # Errors
-    /// When the archive is not there, is no regular file, is too large or changes meanwhile; when a companion
-    /// that the release names is neither readable nor plainly absent.
+    /// When the archive is not there, is no regular file, is too large, does not fit on the disk or changes
+    /// meanwhile; when its checksum file cannot be read, or its bundle neither can nor, where only a template
+    /// names it, is plainly absent.
     pub async fn download(
         &self,
         release: &Release,
@@ -128,11 +126,14 @@ impl Directory {
             return Err(FetchError::Foreign { location: release.location.clone() });
         };
         let checksum = match release.named_checksum()? {
-            Some((name, location)) => self.companion(location).await?.map(|content| (name, content)),
+            Some((name, location)) => {
+                let content = self.companion(location).await?;
+                Some((name, content.ok_or_else(|| missing(location, CHECKSUM))?))
+            }
             None => None,
         };
         let bundle = match &release.bundle {
-            Some(location) => self.companion(location).await?,
+            Some(bundle) => bundle.unless_missing(self.companion(&bundle.location).await?)?,
             None => None,
         };
         let url = path.to_string_lossy();
@@ -151,6 +152,24 @@ impl Directory {
         }
     }
 
+    /// How large `release` is, and how much of it `partial` has already; `None` if it cannot be told.
+    ///
+    /// # Errors
+    /// When the release is another source's.
+    pub async fn outstanding(
+        &self,
+        release: &Release,
+        partial: &Path,
+    ) -> Result<Option<Outstanding>, FetchError> {
+        let Location::File(path) = &release.archive else {
+            return Err(FetchError::Foreign { location: release.location.clone() });
+        };
+        let url = path.to_string_lossy();
+        let (file, here) = Partial::look(partial, &release.version, &url, &release.file_name);
+        let found = fs::metadata(path).await.ok().filter(std::fs::Metadata::is_file);
+        Ok(found.map(|found| Outstanding { archive: found.len(), here, file }))
+    }
+
     fn platform(&self) -> Platform<'_> {
         Platform { os: &self.os, arch: &self.arch }
     }
@@ -166,20 +185,14 @@ impl Directory {
         let index = self.path.join(INDEX).display().to_string();
         index::read(content, &index, self.platform(), |version, asset| {
             let archive = self.below(&asset.archive)?;
-            let (mut checksum, mut bundle) = match &self.templates {
+            let (checksum, bundle) = match &self.templates {
                 Some(templates) => {
                     templates.companions_of(version, self.platform(), &asset.archive, Kind::FileName)
                 }
                 None => (None, None),
             };
-            checksum = asset.checksum.clone().or(checksum);
-            bundle = asset.bundle.clone().or(bundle);
-            let companion =
-                |text: Option<String>| text.map(|text| self.below(&text).map(Location::File)).transpose();
-            Ok(Resolved {
-                archive: Location::File(archive),
-                checksum: companion(checksum)?,
-                bundle: companion(bundle)?,
+            Resolved::of(asset, Location::File(archive), (checksum, bundle), |text| {
+                self.below(text).map(Location::File)
             })
         })
     }
@@ -199,10 +212,13 @@ impl Directory {
                 version,
                 location: archive.shown(),
                 sha256: None,
+                size: None,
                 file_name: file_name.to_owned(),
                 archive,
                 checksum: places.checksum.map(at),
-                bundle: places.bundle.map(at),
+                bundle: places
+                    .bundle
+                    .map(|name| Companion { location: at(name), named_by: NamedBy::Template }),
             });
         }
         // Directories have no order of their own.
@@ -235,37 +251,6 @@ fn check(templates: &Templates, platform: Platform<'_>) -> Result<TemplateSet, F
     Ok(set)
 }
 
-/// A regular file and its size; `None` if there is none. Never waits for a pipe, never reads a device.
-async fn open(path: &Path) -> Result<Option<(fs::File, std::fs::Metadata)>, FetchError> {
-    let error = |source| FetchError::File { doing: "read it", path: path.to_owned(), source };
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path).await {
-        Ok(file) => file,
-        Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(fault) => return Err(error(fault)),
-    };
-    let found = file.metadata().await.map_err(error)?;
-    if !found.is_file() {
-        return Err(error(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "expected a regular file, found another kind",
-        )));
-    }
-    Ok(Some((file, found)))
-}
-
-async fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, FetchError> {
-    let Some((file, found)) = open(path).await? else { return Ok(None) };
-    let too_large = |found| FetchError::TooLarge { location: path.display().to_string(), limit, found };
-    if found.len() > limit {
-        return Err(too_large(Some(found.len())));
-    }
-    let mut content = Vec::new();
-    let done = file.take(limit + 1).read_to_end(&mut content).await;
-    done.map_err(|source| FetchError::File { doing: "read it", path: path.to_owned(), source })?;
-    if content.len() as u64 > limit { Err(too_large(None)) } else { Ok(Some(content)) }
-}
-
 async fn copy(
     path: &Path,
     into: &mut Partial,
@@ -280,6 +265,7 @@ async fn copy(
     if before.len() > limit {
         return Err(FetchError::TooLarge { location: location(), limit, found: Some(before.len()) });
     }
+    into.has_room_for(before.len()).await?;
     let mut piece = vec![0; PIECE];
     loop {
         progress.at(into.received(), Some(before.len()));

@@ -44,11 +44,33 @@ pub enum FetchError {
     /// The HTTP client could not be built.
     #[error("the HTTP client could not be set up")]
     Client(#[source] Cause),
+    /// The file with certificate authorities cannot be used.
+    #[error("{}: expected certificates of authorities in PEM form, found {found}", .path.display())]
+    Authorities {
+        /// The file.
+        path: PathBuf,
+        /// What is there instead.
+        found: String,
+    },
+    /// The file with credentials cannot be used. What is in it is not told.
+    #[error("credentials {}: expected {expected}, found {found}", .path.display())]
+    Credentials {
+        /// The file.
+        path: PathBuf,
+        /// What it must be.
+        expected: String,
+        /// What it is.
+        found: String,
+        /// What mends it.
+        hint: String,
+    },
     /// No connection came about.
-    #[error("{url}: could not connect")]
+    #[error("{url}: could not connect{}", .proxy.as_ref().map_or_else(String::new, |proxy| format!(" through the proxy {proxy}")))]
     Connect {
         /// The URL asked for.
         url: String,
+        /// The proxy, where one is named.
+        proxy: Option<String>,
         /// What the system said.
         #[source]
         source: Cause,
@@ -175,6 +197,24 @@ pub enum FetchError {
         /// The URL or path.
         location: String,
     },
+    /// A companion is not there that a check needs.
+    #[error("{location}: expected the {what} that the release names, found none")]
+    NoCompanion {
+        /// The URL or path.
+        location: String,
+        /// What is missing: `checksum file` or `bundle`.
+        what: &'static str,
+    },
+    /// The archive does not fit on the disk. Nothing more was written.
+    #[error("{}: expected {expected} bytes free for the download, found {found}", .path.display())]
+    NoRoom {
+        /// Where it would be written.
+        path: PathBuf,
+        /// Bytes that are still to come.
+        expected: u64,
+        /// Bytes free for ordinary users.
+        found: u64,
+    },
     /// A release that another source listed.
     #[error("{location}: expected a release that this source listed, found another's")]
     Foreign {
@@ -246,11 +286,18 @@ impl FetchError {
                 SSL_CERT_FILE; or serve the releases by plain http, they are verified by their signatures"
                 .to_owned(),
             Self::Client(_) => "check the proxy variables of the environment".to_owned(),
+            Self::Authorities { path, .. } => {
+                format!("put the CA's certificate in {}, from BEGIN to END CERTIFICATE", path.display())
+            }
+            Self::Credentials { hint, .. } => hint.clone(),
+            Self::Connect { proxy: Some(_), .. } => "check that the proxy runs, that it lets this host through, \
+                and its user and password in `source.proxy`"
+                .to_owned(),
             Self::Connect { .. } => "check that the host name resolves, that the server runs and that no \
                 firewall or proxy is in between"
                 .to_owned(),
-            Self::Untrusted { .. } => "if a CA of your own signed the server's certificate, install it in the \
-                system's trust store; check the machine's clock"
+            Self::Untrusted { .. } => "if a CA of your own signed the server's certificate, name its file in \
+                `source.ca` or install it in the system's trust store; check the machine's clock"
                 .to_owned(),
             Self::TimedOut { .. } | Self::CutShort { .. } => {
                 "try again: a download goes on where it stood; look at the server or a proxy in between if it \
@@ -278,6 +325,10 @@ impl FetchError {
                 "check the version and the template or index; this machine looks for linux/{}",
                 host_arch()
             ),
+            Self::NoCompanion { .. } => "publish it beside the archive; if the releases have none, take it out of \
+                the index or of [source]"
+                .to_owned(),
+            Self::NoRoom { .. } => file_hint(&io::ErrorKind::StorageFull.into()).to_owned(),
             Self::Foreign { .. } => "list the releases again".to_owned(),
             Self::File { source, .. } => file_hint(source).to_owned(),
             Self::Busy { .. } => "wait for the other download, or look for a stuck one".to_owned(),
@@ -299,6 +350,16 @@ impl FetchError {
             cause = error.source();
         }
         text
+    }
+
+    /// Whether the disk took no more, in the middle of it.
+    pub(crate) fn is_full_disk(&self) -> bool {
+        match self {
+            Self::File { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
     }
 
     /// Whether trying again can help.
@@ -331,11 +392,12 @@ fn status_hint(status: u16, retry_after: Option<Duration>) -> String {
         (_, Some(wait)) => {
             format!("the server asks to be left alone for {} s; try again then", wait.as_secs())
         }
-        (401 | 403 | 407, _) => {
-            "the server wants credentials or hides what is not there; put user and password \
-            in the URL, or make the files readable"
+        (401 | 403, _) => {
+            "the server wants other credentials or hides what is not there; name a file with them in \
+            `source.credentials`, or make the releases readable"
                 .to_owned()
         }
+        (407, _) => "the proxy wants a user and a password; put them in `source.proxy`".to_owned(),
         (429, _) => "too many requests; try again later".to_owned(),
         (500.., _) => "the server is broken; try again later".to_owned(),
         _ => "open the URL by hand to see what the server says".to_owned(),
@@ -374,9 +436,31 @@ pub(crate) fn shown(url: &reqwest::Url) -> String {
     url.into()
 }
 
+/// Text that may be a URL with a secret in it, without the secret.
+pub(crate) fn without_userinfo(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match authority.rfind('@') {
+        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_that_is_no_url_has_no_secrets_either() {
+        for (text, expected) in [
+            ("https://me:secret@host.example:x/", "https://host.example:x/"),
+            ("https://me:sec@ret@[/a", "https://[/a"),
+            ("https://host.example/a@b", "https://host.example/a@b"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(without_userinfo(text), expected);
+        }
+    }
 
     #[test]
     fn a_shown_url_has_no_secrets() {

@@ -4,19 +4,28 @@
 //! by guessing. Templates then only fill in the companions that its entries do not name. Without an index they
 //! say where one version is, which is enough to bring it but not to list.
 
-use std::path::Path;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use reqwest::{Method, StatusCode, Url, header::HeaderMap};
+use reqwest::{
+    Method, StatusCode, Url,
+    header::{self, HeaderMap, HeaderValue},
+};
 
 use crate::{
-    client::{Answer, Client, unexpected},
-    error::{FetchError, Waiting, quoted, shown},
+    client::{Answer, Client, Way, text_of, unexpected},
+    credentials::Credentials,
+    document::{Document, Found},
+    error::{FetchError, quoted, shown, without_userinfo},
     index::{self, Listing, Resolved},
     limits::{Limits, Proxy, Timeouts},
     partial::Partial,
     platform::{LINUX, host_arch},
     progress::Progress,
-    release::{Download, Location, Release},
+    release::{CHECKSUM, Companion, Download, Location, NamedBy, Outstanding, Release, missing},
+    remembered::{Memory, Remembered},
     retry::{Retries, Tries},
     template::{Kind, Platform, TemplateSet, Templates, is_nameable},
     transfer::Transfer,
@@ -41,6 +50,12 @@ pub struct HttpSettings {
     pub retries: Retries,
     /// Whether a proxy is used.
     pub proxy: Proxy,
+    /// A PEM file of certificate authorities that are trusted besides the machine's own. Default none.
+    pub authorities: Option<PathBuf>,
+    /// A file whose first line is `Bearer <token>` or `<user>:<password>`, for the servers that index and
+    /// templates name. It belongs to root or to whoever runs this, with mode 0600 or less. It is read anew for
+    /// each request, goes over https or to loopback only, and never to where a redirect leads. Default none.
+    pub credentials: Option<PathBuf>,
 }
 
 impl Default for HttpSettings {
@@ -54,6 +69,8 @@ impl Default for HttpSettings {
             timeouts: Timeouts::default(),
             retries: Retries::default(),
             proxy: Proxy::default(),
+            authorities: None,
+            credentials: None,
         }
     }
 }
@@ -69,6 +86,7 @@ pub struct Http {
     timeouts: Timeouts,
     retries: Retries,
     client: Client,
+    memory: Memory,
 }
 
 impl Http {
@@ -82,7 +100,18 @@ impl Http {
     /// # Errors
     /// When neither index nor templates are given, a URL or template is wrong, or no provider is installed.
     pub fn new(settings: HttpSettings) -> Result<Self, FetchError> {
-        let HttpSettings { index, templates, os, arch, limits, timeouts, retries, proxy } = settings;
+        let HttpSettings {
+            index,
+            templates,
+            os,
+            arch,
+            limits,
+            timeouts,
+            retries,
+            proxy,
+            authorities,
+            credentials,
+        } = settings;
         let index = index.map(|text| http_url("index", &text)).transpose()?;
         let platform = Platform { os: &os, arch: &arch };
         let templates = templates.map(|templates| check(&templates, platform)).transpose()?;
@@ -90,8 +119,11 @@ impl Http {
             let expected = "an index or an archive template".to_owned();
             return Err(FetchError::Setting { setting: "source", expected, found: String::new() });
         }
-        let client = Client::new(timeouts, proxy)?;
-        Ok(Self { index, templates, os, arch, limits, timeouts, retries, client })
+        let servers = servers(index.as_ref(), templates.as_ref(), platform);
+        let credentials = credentials.map(|path| Credentials::new(path, servers));
+        let client = Client::new(Way { timeouts, proxy, authorities, credentials })?;
+        let memory = Memory::default();
+        Ok(Self { index, templates, os, arch, limits, timeouts, retries, client, memory })
     }
 
     /// Everything on offer for this platform.
@@ -108,28 +140,40 @@ impl Http {
     /// As there.
     pub async fn listing(&self) -> Result<Listing, FetchError> {
         let index = self.index.as_ref().ok_or(FetchError::NoIndex)?;
-        let (base, content) = self
-            .document(index, self.limits.index)
-            .await?
-            .ok_or_else(|| FetchError::Missing { location: shown(index) })?;
-        index::read(&content, &shown(index), self.platform(), |version, asset| {
+        let (seen, tag) = self.look_at(index).await?;
+        let Index { at: base, content } = seen;
+        let listing = index::read(&content, &shown(index), self.platform(), |version, asset| {
             let archive = relative(&base, &asset.archive)?;
-            let (mut checksum, mut bundle) = match &self.templates {
+            let (checksum, bundle) = match &self.templates {
                 Some(templates) => {
                     templates.companions_of(version, self.platform(), archive.as_str(), Kind::Url)
                 }
                 None => (None, None),
             };
-            checksum = asset.checksum.clone().or(checksum);
-            bundle = asset.bundle.clone().or(bundle);
-            let companion =
-                |text: Option<String>| text.map(|text| relative(&base, &text).map(Location::Url)).transpose();
-            Ok(Resolved {
-                archive: Location::Url(archive),
-                checksum: companion(checksum)?,
-                bundle: companion(bundle)?,
+            Resolved::of(asset, Location::Url(archive), (checksum, bundle), |text| {
+                relative(&base, text).map(Location::Url)
             })
-        })
+        })?;
+        self.memory.keep(tag.map(|tag| Remembered { tag, at: base, content }));
+        Ok(listing)
+    }
+
+    /// The index, asked for only as far as it is not known yet, and the entity tag to ask by the next time.
+    async fn look_at(&self, index: &Url) -> Result<(Index, Option<HeaderValue>), FetchError> {
+        let document = self.document(index, self.limits.index);
+        let known = self.memory.recall();
+        let mut found = document.bring(known.as_ref().map(|known| &known.tag)).await?;
+        if let (Found::Unchanged { at }, Some(known)) = (&found, known) {
+            if *at == known.at {
+                return Ok((Index { at: known.at, content: known.content }, Some(known.tag)));
+            }
+            // Another server's "not modified" says nothing about this one's document.
+            found = document.bring(None).await?;
+        }
+        match found {
+            Found::Whole { at, tag, content } => Ok((Index { at, content: Arc::new(content) }, tag)),
+            Found::Absent | Found::Unchanged { .. } => Err(FetchError::Missing { location: shown(index) }),
+        }
     }
 
     /// The release of exactly `version`, if there is one. Without an index the archive's URL is asked whether
@@ -145,11 +189,11 @@ impl Http {
             return self.listing().await?.find(version, &shown(index));
         }
         let release = self.locate(version)?;
-        let there = match &release.archive {
-            Location::Url(url) => self.is_there(url).await?,
-            Location::File(_) => false,
-        };
-        Ok(there.then_some(release))
+        let Location::Url(url) = &release.archive else { return Ok(None) };
+        Ok(match self.is_there(url).await? {
+            There::No => None,
+            There::Yes { size } => Some(Release { size, ..release }),
+        })
     }
 
     /// Where the templates say that `version` is, without asking whether it is there.
@@ -175,10 +219,12 @@ impl Http {
             version: version.to_owned(),
             location: archive.shown(),
             sha256: None,
+            size: None,
             file_name: archive.file_name().map_err(error)?,
             archive,
             checksum: companion("checksum template", places.checksum)?,
-            bundle: companion("bundle template", places.bundle)?,
+            bundle: companion("bundle template", places.bundle)?
+                .map(|location| Companion { location, named_by: NamedBy::Template }),
         })
     }
 
@@ -188,8 +234,8 @@ impl Http {
     /// The companions come first: when one of them cannot be had, no archive is moved for nothing.
     ///
     /// # Errors
-    /// When the archive is not there or does not come; when a companion that the release names is neither
-    /// brought nor plainly absent (404).
+    /// When the archive is not there or does not come, or does not fit on the disk; when its checksum file is
+    /// not brought, or its bundle is neither brought nor, where only a template names it, plainly absent (404).
     pub async fn download(
         &self,
         release: &Release,
@@ -200,11 +246,14 @@ impl Http {
             return Err(FetchError::Foreign { location: release.location.clone() });
         };
         let checksum = match release.named_checksum()? {
-            Some((name, location)) => self.companion(location).await?.map(|content| (name, content)),
+            Some((name, location)) => {
+                let content = self.companion(location).await?;
+                Some((name, content.ok_or_else(|| missing(location, CHECKSUM))?))
+            }
             None => None,
         };
         let bundle = match &release.bundle {
-            Some(location) => self.companion(location).await?,
+            Some(bundle) => bundle.unless_missing(self.companion(&bundle.location).await?)?,
             None => None,
         };
         let file = Partial::open(partial, &release.version, url.as_str(), &release.file_name).await?;
@@ -225,82 +274,64 @@ impl Http {
         })
     }
 
+    /// How large `release` is, and how much of it `partial` has already. Where the index does not say, the server
+    /// is asked once; `None` if it does not say either.
+    ///
+    /// # Errors
+    /// When the release is another source's.
+    pub async fn outstanding(
+        &self,
+        release: &Release,
+        partial: &Path,
+    ) -> Result<Option<Outstanding>, FetchError> {
+        let Location::Url(url) = &release.archive else {
+            return Err(FetchError::Foreign { location: release.location.clone() });
+        };
+        let archive = match release.size {
+            Some(size) => Some(size),
+            // Whether it can be had at all is for the download to say.
+            None => match self.client.ask(Method::HEAD, url, HeaderMap::new()).await {
+                Ok(Answer { response, .. }) if response.status() == StatusCode::OK => {
+                    announced(response.headers())
+                }
+                _ => None,
+            },
+        };
+        let (file, here) = Partial::look(partial, &release.version, url.as_str(), &release.file_name);
+        Ok(archive.map(|archive| Outstanding { archive, here, file }))
+    }
+
     fn platform(&self) -> Platform<'_> {
         Platform { os: &self.os, arch: &self.arch }
     }
 
     async fn companion(&self, location: &Location) -> Result<Option<Vec<u8>>, FetchError> {
         match location {
-            Location::Url(url) => {
-                Ok(self.document(url, self.limits.companion).await?.map(|(_, content)| content))
-            }
+            Location::Url(url) => match self.document(url, self.limits.companion).bring(None).await? {
+                Found::Whole { content, .. } => Ok(Some(content)),
+                Found::Absent | Found::Unchanged { .. } => Ok(None),
+            },
             Location::File(_) => Err(FetchError::Foreign { location: location.shown() }),
         }
     }
 
-    /// A small file and where it was found in the end; `None` if it is plainly not there.
-    async fn document(&self, url: &Url, limit: u64) -> Result<Option<(Url, Vec<u8>)>, FetchError> {
-        let mut tries = Tries::new(&self.retries);
-        loop {
-            let within = self.timeouts.document;
-            let done = tokio::time::timeout(within, self.document_once(url, limit)).await;
-            let late =
-                |_| Err(FetchError::TimedOut { url: shown(url), waiting: Waiting::End, limit: within });
-            match done.unwrap_or_else(late) {
-                Ok(found) => return Ok(found),
-                Err(error) => tries.after(error).await?,
-            }
-        }
+    fn document<'a>(&'a self, url: &'a Url, limit: u64) -> Document<'a> {
+        Document { client: &self.client, url, limit, timeouts: &self.timeouts, retries: &self.retries }
     }
 
-    async fn document_once(&self, url: &Url, limit: u64) -> Result<Option<(Url, Vec<u8>)>, FetchError> {
-        let Answer { url: found_at, mut response } =
-            self.client.ask(Method::GET, url, HeaderMap::new()).await?;
-        match response.status() {
-            StatusCode::OK => {}
-            StatusCode::NOT_FOUND => return Ok(None),
-            _ => return Err(unexpected(&found_at, &response)),
-        }
-        let too_large = |found| FetchError::TooLarge { location: shown(url), limit, found };
-        let expected = response.content_length();
-        if expected.is_some_and(|expected| expected > limit) {
-            return Err(too_large(expected));
-        }
-        let mut content = Vec::new();
-        loop {
-            match tokio::time::timeout(self.timeouts.stall, response.chunk()).await {
-                Ok(Ok(Some(piece))) if (content.len() + piece.len()) as u64 > limit => {
-                    return Err(too_large(None));
-                }
-                Ok(Ok(Some(piece))) => content.extend_from_slice(&piece),
-                Ok(Ok(None)) => return Ok(Some((found_at, content))),
-                Ok(Err(fault)) => {
-                    return Err(FetchError::CutShort {
-                        url: shown(url),
-                        received: content.len() as u64,
-                        expected,
-                        source: Some(fault.without_url().into()),
-                    });
-                }
-                Err(_) => {
-                    let (waiting, limit) = (Waiting::Bytes, self.timeouts.stall);
-                    return Err(FetchError::TimedOut { url: shown(url), waiting, limit });
-                }
-            }
-        }
-    }
-
-    async fn is_there(&self, url: &Url) -> Result<bool, FetchError> {
+    async fn is_there(&self, url: &Url) -> Result<There, FetchError> {
         let mut tries = Tries::new(&self.retries);
         loop {
             let error = match self.client.ask(Method::HEAD, url, HeaderMap::new()).await {
                 Ok(Answer { url, response }) => match response.status() {
-                    StatusCode::NOT_FOUND => return Ok(false),
+                    StatusCode::NOT_FOUND => return Ok(There::No),
                     // Links that are signed for GET alone answer 403, simple servers 405 or 501.
                     StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-                        return Ok(true);
+                        return Ok(There::Yes { size: None });
                     }
-                    status if status.is_success() => return Ok(true),
+                    status if status.is_success() => {
+                        return Ok(There::Yes { size: announced(response.headers()) });
+                    }
                     _ => unexpected(&url, &response),
                 },
                 Err(error) => error,
@@ -310,14 +341,38 @@ impl Http {
     }
 }
 
+/// An index's bytes, and where the redirects led to them.
+struct Index {
+    at: Url,
+    content: Arc<Vec<u8>>,
+}
+
+/// Whether a server has an archive.
+enum There {
+    No,
+    Yes { size: Option<u64> },
+}
+
+/// The length that an answer without a body announces.
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    text_of(headers, &header::CONTENT_LENGTH)?.parse().ok()
+}
+
+/// URLs of the servers that the settings name. A host with the version in it is not one server, and is left out by
+/// being another one for every real version.
+fn servers(index: Option<&Url>, templates: Option<&TemplateSet>, platform: Platform<'_>) -> Vec<Url> {
+    let places = templates.map(|templates| templates.places("0.0.0", platform, Kind::Url));
+    let files = places.map(|places| [Some(places.archive), places.checksum, places.bundle]);
+    let files = files.into_iter().flatten().flatten().filter_map(|place| place.parse().ok());
+    index.cloned().into_iter().chain(files).collect()
+}
+
 fn http_url(setting: &'static str, text: &str) -> Result<Url, FetchError> {
-    let error = || FetchError::Setting {
-        setting,
-        expected: "an http or https URL".to_owned(),
-        found: text.to_owned(),
-    };
-    let url: Url = text.parse().map_err(|_| error())?;
-    if is_http(&url) { Ok(url) } else { Err(error()) }
+    let error =
+        |found: String| FetchError::Setting { setting, expected: "an http or https URL".to_owned(), found };
+    // Text that is no URL can still hold a secret.
+    let url: Url = text.parse().map_err(|_| error(without_userinfo(text)))?;
+    if is_http(&url) { Ok(url) } else { Err(error(shown(&url))) }
 }
 
 fn is_http(url: &Url) -> bool {
@@ -333,7 +388,7 @@ fn check(templates: &Templates, platform: Platform<'_>) -> Result<TemplateSet, F
     archive.file_name().map_err(|expected| FetchError::Setting {
         setting,
         expected,
-        found: templates.archive.clone(),
+        found: without_userinfo(&templates.archive),
     })?;
     for (setting, place) in [("checksum template", places.checksum), ("bundle template", places.bundle)] {
         if let Some(place) = place {

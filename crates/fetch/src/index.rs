@@ -4,9 +4,12 @@
 //! {"schema": 1, "releases": [
 //!   {"version": "0.158.0", "assets": [
 //!     {"os": "linux", "arch": "amd64", "archive": "otelcol_0.158.0_linux_amd64.tar.gz",
-//!      "sha256": "64 hex digits, optional", "checksum": "optional", "bundle": "optional"}]}]}
+//!      "sha256": "64 hex digits, optional", "size": 93012345,
+//!      "checksum": "optional", "bundle": "optional"}]}]}
 //! ```
 //!
+//! `size` is the archive's in bytes, optional: with it is known without a question whether there is room.
+//! A checksum file and a bundle that an entry names have to be there.
 //! References are URLs, or relative to the index. Unknown keys are ignored, so that a newer publisher can add
 //! some; an unknown schema is refused. One bad entry must not hide the others, nor be lost without a word: it is
 //! set aside with its reason, and whoever asks for exactly that version gets the reason as the error.
@@ -19,7 +22,7 @@ use serde_json::Value;
 
 use crate::{
     error::{FetchError, quoted},
-    release::{Location, Release},
+    release::{Companion, Location, NamedBy, Release},
     template::{Platform, is_nameable},
 };
 
@@ -64,8 +67,9 @@ impl Listing {
 pub(crate) struct Asset {
     pub(crate) archive: String,
     sha256: Option<Digest>,
-    pub(crate) checksum: Option<String>,
-    pub(crate) bundle: Option<String>,
+    size: Option<u64>,
+    checksum: Option<String>,
+    bundle: Option<String>,
 }
 
 /// Where an asset's files are.
@@ -73,7 +77,29 @@ pub(crate) struct Asset {
 pub(crate) struct Resolved {
     pub(crate) archive: Location,
     pub(crate) checksum: Option<Location>,
-    pub(crate) bundle: Option<Location>,
+    pub(crate) bundle: Option<Companion>,
+}
+
+impl Resolved {
+    /// What `asset` names itself comes before what templates make of it.
+    pub(crate) fn of(
+        asset: &Asset,
+        archive: Location,
+        (checksum, bundle): (Option<String>, Option<String>),
+        place: impl Fn(&str) -> Result<Location, String>,
+    ) -> Result<Self, String> {
+        let checksum = asset.checksum.as_ref().or(checksum.as_ref());
+        let (bundle, named_by) = match &asset.bundle {
+            Some(bundle) => (Some(bundle), NamedBy::Index),
+            None => (bundle.as_ref(), NamedBy::Template),
+        };
+        let bundle = bundle.map(|text| place(text)).transpose()?;
+        Ok(Self {
+            archive,
+            checksum: checksum.map(|text| place(text)).transpose()?,
+            bundle: bundle.map(|location| Companion { location, named_by }),
+        })
+    }
 }
 
 /// Reads an index. `resolve` turns references into places, or says what is wrong with them.
@@ -132,6 +158,7 @@ fn read_entry(
         version: version.clone(),
         location: archive.shown(),
         sha256: asset.sha256,
+        size: asset.size,
         file_name: archive.file_name()?,
         archive,
         checksum,

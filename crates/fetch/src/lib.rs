@@ -4,8 +4,9 @@
 //! says about a digest can only add a check, and whether an archive may be opened is decided elsewhere, from the
 //! bytes in [`Download`]. What this crate owes the chain is that a server can do no more harm than not to
 //! deliver: every answer has a limit in size and time, memory does not grow with an archive, a download that was
-//! interrupted goes on where it stood, and only a plain "not there" makes an optional companion absent. Any other
-//! fault of a checksum or bundle is an error, so that nobody can weaken a check by breaking a connection.
+//! interrupted goes on where it stood, and a checksum file or bundle that is named is brought or is an error, so that
+//! nobody can weaken a check by breaking a connection. Only a bundle that a template guesses may be plainly absent:
+//! without one just those rules can vouch that need none.
 //!
 //! ```no_run
 //! use myriarch_fetch::{Http, HttpSettings};
@@ -24,8 +25,11 @@
 //! # }
 //! ```
 
+mod authorities;
 mod client;
+mod credentials;
 mod directory;
+mod document;
 mod error;
 mod http;
 mod index;
@@ -33,7 +37,9 @@ mod limits;
 mod partial;
 mod platform;
 mod progress;
+mod regular;
 mod release;
+mod remembered;
 mod retry;
 mod template;
 mod transfer;
@@ -45,6 +51,6 @@ pub use index::{Listing, Skipped};
 pub use limits::{Limits, Proxy, Timeouts};
 pub use partial::clean;
 pub use platform::host_arch;
-pub use release::{Download, Release};
+pub use release::{Download, Outstanding, Release};
 pub use retry::Retries;
 pub use template::Templates;

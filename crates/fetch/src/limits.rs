@@ -51,11 +51,14 @@ impl Default for Timeouts {
 }
 
 /// Whether requests go through a proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Proxy {
     /// As `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` (or their lower-case forms) say.
     #[default]
     FromEnvironment,
     /// Never.
     Direct,
+    /// All of them through the one at this http URL, whatever the environment says. User and password in the URL
+    /// are for the proxy.
+    Through(String),
 }

@@ -59,7 +59,7 @@ impl Partial {
         url: &str,
         file_name: &str,
     ) -> Result<Self, FetchError> {
-        let resource = Digest::of(format!("{version}\n{url}").as_bytes());
+        let resource = resource(version, url);
         let path = directory.join(name(&resource, file_name));
         let file = blocking(&path, "open it", open).await?;
         lock(&file, &path).await?;
@@ -70,6 +70,27 @@ impl Partial {
         .await?;
         let origin = origin.filter(|origin| origin.resource == resource);
         Ok(Self { path, resource, file: tokio::fs::File::from_std(file), received, origin })
+    }
+
+    /// Where it lies and how many bytes there are of it, without opening it; none if that cannot be told.
+    pub(crate) fn look(directory: &Path, version: &str, url: &str, file_name: &str) -> (PathBuf, u64) {
+        let path = directory.join(name(&resource(version, url), file_name));
+        let found = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file);
+        (path, found.map_or(0, |found| found.len()))
+    }
+
+    /// Whether `bytes` more fit on the disk. Asked before the first is written, since a full disk harms more than
+    /// this download.
+    pub(crate) async fn has_room_for(&self, bytes: u64) -> Result<(), FetchError> {
+        let room = |path: &Path| {
+            let disk = rustix::fs::statvfs(path)?;
+            Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+        };
+        let found = blocking(&self.path, "learn the space around it", room).await?;
+        if found < bytes {
+            return Err(FetchError::NoRoom { path: self.path.clone(), expected: bytes, found });
+        }
+        Ok(())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -168,6 +189,10 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn resource(version: &str, url: &str) -> Digest {
+    Digest::of(format!("{version}\n{url}").as_bytes())
 }
 
 fn name(resource: &Digest, file_name: &str) -> String {

@@ -1,6 +1,6 @@
 //! A release on offer, and what was brought of it.
 
-use std::{io, path::PathBuf};
+use std::{fmt, io, path::PathBuf};
 
 use myriarch_verify::Digest;
 use reqwest::Url;
@@ -16,11 +16,25 @@ pub struct Release {
     pub location: String,
     /// The archive's SHA-256 as the source claims it, if it does.
     pub sha256: Option<Digest>,
+    /// The archive's size in bytes as the source claims it, if it does.
+    pub size: Option<u64>,
     /// The archive's file name as published.
     pub file_name: String,
     pub(crate) archive: Location,
+    /// A checksum file that is named has to be there: without it a check would be left out.
     pub(crate) checksum: Option<Location>,
-    pub(crate) bundle: Option<Location>,
+    pub(crate) bundle: Option<Companion>,
+}
+
+/// How much of an archive is still to be brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outstanding {
+    /// Bytes of the whole archive, as far as the source says.
+    pub archive: u64,
+    /// Bytes on disk from an earlier download of it; they are used or given back, never needed a second time.
+    pub here: u64,
+    /// Where those are; files whose names begin with this one's belong to it.
+    pub file: PathBuf,
 }
 
 impl Release {
@@ -60,11 +74,54 @@ impl Download {
     }
 }
 
-/// Where one file is.
+/// What errors call a checksum file.
+pub(crate) const CHECKSUM: &str = "checksum file";
+/// What errors call a bundle.
+const BUNDLE: &str = "bundle";
+
+/// A file beside the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Companion {
+    pub(crate) location: Location,
+    pub(crate) named_by: NamedBy,
+}
+
+/// Who says that there is such a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedBy {
+    /// The publisher's list, for this very release.
+    Index,
+    /// The configuration, for whatever release has one. Where none is, only a rule that needs none can vouch.
+    Template,
+}
+
+impl Companion {
+    /// The bundle's content, if it may be missing or is there.
+    pub(crate) fn unless_missing(&self, content: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, FetchError> {
+        match (content, self.named_by) {
+            (None, NamedBy::Index) => Err(missing(&self.location, BUNDLE)),
+            (content, _) => Ok(content),
+        }
+    }
+}
+
+/// The error for a companion that should be there.
+pub(crate) fn missing(location: &Location, what: &'static str) -> FetchError {
+    FetchError::NoCompanion { location: location.shown(), what }
+}
+
+/// Where one file is.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Location {
     Url(Url),
     File(PathBuf),
+}
+
+/// A URL's parts, derived, would show its password.
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown())
+    }
 }
 
 impl Location {

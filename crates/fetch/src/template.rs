@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use crate::error::FetchError;
+use crate::error::{FetchError, without_userinfo};
 
 /// Where the archive of a version and its companions are.
 ///
@@ -141,7 +141,8 @@ impl Template {
             Companion::Yes => "{version}, {os}, {arch} and {archive}",
             Companion::No => "{version}, {os} and {arch}",
         };
-        let error = |expected: String| FetchError::Setting { setting, expected, found: text.to_owned() };
+        let error =
+            |expected: String| FetchError::Setting { setting, expected, found: without_userinfo(text) };
         let mut parts = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {

@@ -22,6 +22,9 @@ use crate::{
 /// A try that brought so much is no failure of the line.
 const AHEAD: u64 = 1 << 20;
 
+/// How much of a download is given back that filled the disk: others have to write, too.
+const GIVEN_BACK: u64 = 1 << 20;
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transfer<'a> {
     pub(crate) client: &'a Client,
@@ -42,8 +45,14 @@ impl Transfer<'_> {
             Ok(resumed_from) => return Ok((partial, resumed_from)),
             Err(error) => error,
         };
-        if let FetchError::TooLarge { .. } = error {
-            partial.discard().await?;
+        match error {
+            FetchError::TooLarge { .. } => partial.discard().await?,
+            // What cannot be resumed only takes room from others.
+            _ if error.is_full_disk() && partial.resume().is_none() => partial.discard().await?,
+            _ if error.is_full_disk() => {
+                partial.truncate(partial.received().saturating_sub(GIVEN_BACK)).await?;
+            }
+            _ => {}
         }
         Err(error)
     }
@@ -107,12 +116,14 @@ impl Transfer<'_> {
                 self.check_size(total)?;
                 partial.begin(strong_etag(&response), total).await?;
                 *resumed_from = 0;
+                partial.has_room_for(total.unwrap_or(0)).await?;
                 (total, total)
             }
             (StatusCode::PARTIAL_CONTENT, Some(asked)) => {
                 let (end, total) = self.judge_part(&asked, &response)?;
                 self.check_size(Some(total))?;
                 partial.truncate(asked.offset).await?;
+                partial.has_room_for(end - asked.offset).await?;
                 (Some(total), Some(end))
             }
             (StatusCode::RANGE_NOT_SATISFIABLE, Some(asked)) => {

@@ -162,6 +162,15 @@ impl Store {
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
+    /// How many files and directories can still be made on the store's file system; `None` where it has no limit.
+    ///
+    /// # Errors
+    /// When the file system does not say.
+    pub fn available_files(&self) -> io::Result<Option<u64>> {
+        let stat = rustix::fs::statvfs(&self.root)?;
+        Ok((stat.f_files > 0).then_some(stat.f_favail))
+    }
+
     pub(crate) fn slot_names(&self) -> Result<Vec<SlotName>, StoreError> {
         let dir = self.versions_dir();
         let mut names = Vec::new();

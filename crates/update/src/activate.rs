@@ -11,6 +11,7 @@ use crate::{
     event::Event,
     journal::{Entry, Leaving},
     outcome::{Fault, Refusal, RefusalKind, Stage},
+    ports::NotReady,
     recovery::last_confirmed,
     redact::Redactor,
     state::State,
@@ -67,6 +68,16 @@ impl Updater {
         Ok(good.map(|(build, _)| build).or_else(|| last_confirmed(&state, candidate).cloned()))
     }
 
+    /// Asked as soon as there is a candidate: what cannot be restarted is refused before anything is touched.
+    pub(crate) async fn check_restart(&self) -> Result<(), Refusal> {
+        self.ports.restart.ready().await.map_err(|NotReady { reason, hint }| Refusal {
+            stage: Stage::Select,
+            kind: RefusalKind::Environment,
+            reason,
+            hint,
+        })
+    }
+
     /// The line, then the rename.
     pub(crate) fn put_on_trial(&self, on_trial: OnTrial, tries: u8) -> Result<OnTrial, Error> {
         self.record(Entry::Trial {
@@ -75,6 +86,7 @@ impl Updater {
             tries,
             baseline_healthy: on_trial.baseline.is_healthy(),
             leaving: on_trial.leaving.clone(),
+            boot: None,
         })?;
         let before = self.store.current()?;
         if let Err(error) = self.store.point(&on_trial.slot) {

@@ -22,6 +22,7 @@ use myriarch_verify::TrustPolicy;
 
 use crate::{
     build::Build,
+    confirm::First,
     event::Event,
     journal::{Entry, Journal, JournalError, Line},
     outcome::{Outcome, Refusal},
@@ -86,6 +87,18 @@ pub struct AtRest {
     pub working_directory: Option<PathBuf>,
     /// Its user and groups; the updater's own where absent.
     pub credentials: Option<Credentials>,
+    /// Who starts it.
+    pub started_by: StartedBy,
+}
+
+/// Who starts the program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StartedBy {
+    /// Whoever restarts it.
+    #[default]
+    Keeper,
+    /// An OpAMP Supervisor, which whoever restarts it starts.
+    Supervisor,
 }
 
 /// What differs between a host, a container and an embedding program.
@@ -167,11 +180,12 @@ impl Updater {
                 return Ok(Outcome::NothingToDo { installed, reason });
             }
         };
+        self.check_restart().await?;
         let verified = self.obtain(candidate).await?;
         let staged = self.stage(verified)?;
         let validated = self.validate(staged).await?;
         let on_trial = self.activate(validated)?;
-        Ok(self.confirm(on_trial).await)
+        Ok(self.confirm(on_trial, First::Start).await)
     }
 
     /// Nothing new begins on top of an open trial or of lines that are owed. Answers the outcome that has to be

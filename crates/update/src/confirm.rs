@@ -6,7 +6,7 @@
 
 use std::{path::Path, time::Duration};
 
-use myriarch_probe::{Phase, Reading, Verdict};
+use myriarch_probe::{Phase, Probe, Reading, Verdict};
 use myriarch_store::Slot;
 
 use crate::{
@@ -18,9 +18,9 @@ use crate::{
     excerpt::Excerpt,
     journal::{Entry, Leaving, Took},
     outcome::{Fault, Outcome, RolledBack},
-    ports::RestartError,
+    ports::{Ended, RestartError},
     redact::Redactor,
-    resume::WayBack,
+    resume::{WayBack, runs},
 };
 
 /// How what ran before the trial was found.
@@ -35,9 +35,32 @@ pub(crate) enum Baseline {
 }
 
 impl Baseline {
+    /// As the journal tells it.
+    pub(crate) fn told(healthy: bool) -> Self {
+        if healthy { Self::Healthy } else { Self::Unhealthy("as the journal says".to_owned()) }
+    }
+
+    /// What it says for a build that fails after it.
+    pub(crate) fn excuse(&self) -> Option<String> {
+        match self {
+            Self::Healthy => None,
+            Self::Unhealthy(seen) => Some(format!("what ran before was not healthy either: {seen}")),
+            Self::Nothing => Some("nothing ran before that could be compared".to_owned()),
+        }
+    }
+
     pub(crate) fn is_healthy(&self) -> bool {
         *self == Self::Healthy
     }
+}
+
+/// How a judgement begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum First {
+    /// By a restart.
+    Start,
+    /// With what was found running.
+    AsFound,
 }
 
 /// Readings that a baseline gets to show itself healthy: one bad answer is not an outage.
@@ -45,6 +68,9 @@ const BASELINE_READINGS: u32 = 3;
 
 /// Starts that the previous build gets on the way back.
 const RETURN_STARTS: u32 = 3;
+
+/// How often a soak begins anew because somebody else restarted the program.
+const FOREIGN_RESTARTS: u32 = 5;
 
 impl Updater {
     /// Judges and tells nobody yet: what was seen may have to be redacted first.
@@ -83,10 +109,12 @@ impl Updater {
 
     /// Restarts into the build on trial and watches it settle and soak. From here on there is always an
     /// outcome: a disk that fails now is told, and keeps nobody from looking after the program.
-    pub(crate) async fn confirm(&self, on_trial: OnTrial) -> Outcome {
+    pub(crate) async fn confirm(&self, on_trial: OnTrial, first: First) -> Outcome {
         let began = self.ports.clock.boottime();
-        self.tell(&Event::Restarting { slot: on_trial.slot.name().to_string() });
-        match self.run_trial(&on_trial, began).await {
+        if first == First::Start {
+            self.tell(&Event::Restarting { slot: on_trial.slot.name().to_string() });
+        }
+        match self.run_trial(&on_trial, first, began).await {
             Ok(downtime) => {
                 // One line, so that no interruption comes between the two.
                 let (build, leaving) = (on_trial.build.clone(), on_trial.leaving.clone());
@@ -103,8 +131,15 @@ impl Updater {
                 });
                 Outcome::Confirmed { build: on_trial.build, downtime }
             }
-            Err(Failed { reason, excuse: none_yet }) => {
-                let excuse = none_yet.or_else(|| excuse(&on_trial));
+            Err(failed) => {
+                let Failed { reason, whose } = failed;
+                let excuse = match whose {
+                    Whose::Operators => {
+                        return self.withdraw(on_trial.build, on_trial.from.as_ref(), reason, began);
+                    }
+                    Whose::Surroundings => Some(reason.clone()),
+                    Whose::ItsOwn => excuse(&on_trial),
+                };
                 let trial = Some(self.since(began));
                 // The candidate may have been given a configuration that nobody has read yet.
                 let redactor = self.with_configurations(on_trial.redactor, on_trial.effective.as_deref());
@@ -122,19 +157,21 @@ impl Updater {
     /// The time without service when the build proved itself, what was seen when it did not. A supervisor's
     /// bootstrap hangs now and then on a busy machine, whatever it is to start: where it did not get to the
     /// effective configuration, the build gets one more start before it is blamed.
-    async fn run_trial(&self, on_trial: &OnTrial, began: Duration) -> Result<Duration, Failed> {
-        match self.try_once(on_trial, began).await {
-            Err(Failed { reason, .. }) if bootstrap_hangs(on_trial.effective.as_deref()) => {
+    async fn run_trial(&self, on_trial: &OnTrial, first: First, began: Duration) -> Result<Duration, Failed> {
+        match self.try_once(on_trial, first, began).await {
+            Err(Failed { reason, whose: Whose::ItsOwn | Whose::Surroundings })
+                if bootstrap_hangs(on_trial.effective.as_deref()) =>
+            {
                 let words =
                     format!("the supervisor did not get past its bootstrap ({reason}); it starts again");
                 self.tell(&Event::Notice { words: on_trial.redactor.redact(&words) });
-                self.try_once(on_trial, began).await
+                self.try_once(on_trial, First::Start, began).await
             }
             tried => tried,
         }
     }
 
-    async fn try_once(&self, on_trial: &OnTrial, began: Duration) -> Result<Duration, Failed> {
+    async fn try_once(&self, on_trial: &OnTrial, first: First, began: Duration) -> Result<Duration, Failed> {
         self.listen(on_trial.effective.as_deref()).await;
         let followed = async {
             self.ports.log.follow().await;
@@ -142,43 +179,86 @@ impl Updater {
         };
         tokio::select! {
             biased;
-            tried = self.start_and_watch(on_trial, began) => tried,
+            tried = self.start_and_watch(on_trial, first, began) => tried,
             never = followed => never,
         }
     }
 
-    async fn start_and_watch(&self, on_trial: &OnTrial, began: Duration) -> Result<Duration, Failed> {
-        let program = self.store.program(&self.settings.binary);
-        let file = on_trial.slot.file_id().map_err(|error| {
-            let reason = format!("the slot cannot be read: {error}");
-            Failed { excuse: Some(reason.clone()), reason }
+    async fn start_and_watch(
+        &self,
+        on_trial: &OnTrial,
+        first: First,
+        began: Duration,
+    ) -> Result<Duration, Failed> {
+        let file = on_trial.slot.file_id().map_err(|error| Failed {
+            reason: format!("the slot cannot be read: {error}"),
+            whose: Whose::Surroundings,
         })?;
-        self.ports.restart.restart(&program).await.map_err(|error| {
-            let reason = format!("restart: {error}");
-            let excuse = matches!(error, RestartError::Surroundings { .. }).then(|| reason.clone());
-            Failed { reason, excuse }
-        })?;
+        if first == First::Start {
+            let program = self.store.program(&self.settings.binary);
+            self.ports.restart.restart(&program).await.map_err(|error| Failed {
+                reason: format!("restart: {error}"),
+                whose: match error {
+                    RestartError::Program { .. } => Whose::ItsOwn,
+                    RestartError::Surroundings { .. } => Whose::Surroundings,
+                    RestartError::Stopped { .. } => Whose::Operators,
+                },
+            })?;
+        }
         let down = || self.ports.clock.boottime().saturating_sub(began);
         let mut downtime = None;
-        let mut told = |phase: Phase| {
-            if let Phase::BecameReady { .. } = phase {
-                downtime = Some(down());
-                let (downtime_ms, soak_ms) = (millis(down()), millis(self.settings.probe.soak()));
-                self.tell(&Event::Healthy { downtime_ms, soak_ms });
+        let mut foreign_restarts = 0;
+        loop {
+            let mut told = |phase: Phase| {
+                if let Phase::BecameReady { .. } = phase {
+                    let downtime = *downtime.get_or_insert_with(down);
+                    let (downtime_ms, soak_ms) = (millis(downtime), millis(self.settings.probe.soak()));
+                    self.tell(&Event::Healthy { downtime_ms, soak_ms });
+                }
+            };
+            let ended = match self.watch(&self.settings.probe, (file.dev, file.ino), &mut told).await {
+                // Without a soak becoming ready and being healthy are one.
+                Seen::Verdict(Verdict::Healthy) => return Ok(downtime.unwrap_or_else(down)),
+                Seen::Verdict(failed) => {
+                    return Err(Failed { reason: failed.to_string(), whose: Whose::ItsOwn });
+                }
+                Seen::Ended(ended) => ended,
+            };
+            match ended {
+                Ended::ByItself(how) => {
+                    let reason = format!("the program ended on trial: {how}");
+                    return Err(Failed { reason, whose: Whose::ItsOwn });
+                }
+                Ended::BySurroundings(how) => {
+                    let reason = format!("the program was ended on trial: {how}");
+                    return Err(Failed { reason, whose: Whose::Surroundings });
+                }
+                Ended::Stopped(how) => return Err(Failed { reason: how, whose: Whose::Operators }),
+                Ended::Restarted(how) if foreign_restarts < FOREIGN_RESTARTS => {
+                    foreign_restarts += 1;
+                    self.tell(&Event::Notice { words: format!("{how}; the soak begins anew") });
+                }
+                Ended::Restarted(how) => {
+                    let times = foreign_restarts + 1;
+                    let reason = format!("{how}, for the {times}th time, so that no soak came to its end");
+                    return Err(Failed { reason, whose: Whose::Surroundings });
+                }
             }
-        };
+        }
+    }
+
+    /// Watches until there is a verdict, or the program is known to have ended, which says more: where the
+    /// verdict is bad, it is asked once more whether it has.
+    async fn watch(&self, probe: &Probe, file: (u64, u64), told: &mut (dyn FnMut(Phase) + Send)) -> Seen {
         let verdict = tokio::select! {
             biased;
-            ended = self.ports.restart.ended() => {
-                return Err(Failed { reason: format!("the program ended on trial: {ended}"), excuse: None });
-            }
-            verdict = self.settings.probe.watch((file.dev, file.ino), &mut told) => verdict,
+            ended = self.ports.restart.ended() => return Seen::Ended(ended),
+            verdict = probe.watch(file, told) => verdict,
         };
-        match verdict {
-            // Without a soak becoming ready and being healthy are one.
-            Verdict::Healthy => Ok(downtime.unwrap_or_else(down)),
-            failed => Err(Failed { reason: failed.to_string(), excuse: None }),
+        if verdict.is_healthy() {
+            return Seen::Verdict(verdict);
         }
+        self.ports.restart.look().await.map_or(Seen::Verdict(verdict), Seen::Ended)
     }
 
     /// Says in the journal that the trial failed, then goes back. Where the journal cannot take it, the open
@@ -190,32 +270,30 @@ impl Updater {
             excerpt: failure.excerpt.clone(),
         });
         self.record_or_owe(failure.entry());
-        self.go_back(failure).await
+        self.go_back(failure, First::Start).await
     }
 
     /// The way back: `current` moves, the previous build starts and is judged, and only then is it said whose
     /// fault it was. Each step can be repeated, for recovery does.
-    pub(crate) async fn go_back(&self, failure: Failure) -> Outcome {
+    pub(crate) async fn go_back(&self, failure: Failure, first: First) -> Outcome {
         let Failure { build: from, to, reason, excuse, excerpt, began, trial, redactor } = failure;
-        let (to, healthy) = match self.return_to(&from, to.as_ref()).await {
-            Ok((to, healthy)) => (to, healthy.map_err(|seen| redactor.redact(&seen))),
-            // `current` may still name the failed build: the journal says so, and the next start tries again.
-            Err(error) => {
-                let because = format!("`current` could not be moved back: {}", with_causes(&error));
-                self.tell(&Event::Notice { words: because.clone() });
-                let (fault, downtime) = (Fault::Environment { because }, self.since(began));
-                let to = None;
-                return Outcome::NothingHealthy(RolledBack { from, to, reason, fault, downtime, excerpt });
-            }
+        let (to, health) = match self.return_to(&from, to.as_ref(), first).await {
+            Ok((to, health)) => (to, health.redacted(&redactor)),
+            Err(error) => return self.not_moved_back(from, reason, &error, excerpt, began),
         };
         let downtime = self.since(began);
-        let fault = match (excuse, &healthy) {
+        let fault = match (excuse, &health) {
+            (_, Health::Stopped(how)) => {
+                let reason = format!("{reason}; on the way back: {how}");
+                return self.withdrawn(from, to, reason, began);
+            }
             (Some(because), _) => Fault::Environment { because },
-            (None, Err(seen)) => {
+            (None, Health::Unwell(seen)) => {
                 Fault::Environment { because: format!("the previous build is not healthy either: {seen}") }
             }
-            (None, Ok(())) => Fault::Version,
+            (None, Health::Well) => Fault::Version,
         };
+        let healthy = health == Health::Well;
         if fault == Fault::Version {
             self.quarantine(&from, &reason);
         }
@@ -224,7 +302,7 @@ impl Updater {
             to: to.clone(),
             reason: reason.clone(),
             fault: fault.clone(),
-            healthy: healthy.is_ok(),
+            healthy,
             took: trial.map(|trial| Took { trial_ms: millis(trial), downtime_ms: millis(downtime) }),
             excerpt: excerpt.clone(),
         });
@@ -233,13 +311,87 @@ impl Updater {
             to: to.as_ref().map(Build::name),
             reason: reason.clone(),
             fault: fault.clone(),
-            healthy: healthy.is_ok(),
+            healthy,
         });
         let rolled_back = RolledBack { from, to, reason, fault, downtime, excerpt };
-        match healthy {
-            Ok(()) => Outcome::RolledBack(rolled_back),
-            Err(_) => Outcome::NothingHealthy(rolled_back),
+        if healthy { Outcome::RolledBack(rolled_back) } else { Outcome::NothingHealthy(rolled_back) }
+    }
+
+    /// Somebody else stopped the program in mid-trial: the trial ends, nobody is blamed, and nothing is started
+    /// against their will. Where the journal cannot take it, the open trial's own line leads to the same end.
+    pub(crate) fn withdraw(
+        &self,
+        build: Build,
+        from: Option<&Build>,
+        reason: String,
+        began: Duration,
+    ) -> Outcome {
+        self.tell(&Event::TrialFailed { slot: build.name(), reason: reason.clone(), excerpt: None });
+        self.record_or_owe(Entry::Failed {
+            build: build.clone(),
+            to: from.cloned(),
+            reason: reason.clone(),
+            excuse: Some(reason.clone()),
+            excerpt: None,
+        });
+        self.step_back(build, from, reason, began)
+    }
+
+    /// The way back where nothing is to be started.
+    pub(crate) fn step_back(
+        &self,
+        from: Build,
+        to: Option<&Build>,
+        reason: String,
+        began: Duration,
+    ) -> Outcome {
+        let moved = self.way_back(&from, to).and_then(|way| {
+            Ok(match way {
+                WayBack::To(way) => {
+                    self.store.point(&way.1)?;
+                    Some(way.0)
+                }
+                WayBack::Stay(damage) => {
+                    self.tell(&Event::Notice { words: format!("no intact build to go back to: {damage}") });
+                    None
+                }
+                WayBack::NothingBefore => {
+                    self.store.clear()?;
+                    None
+                }
+            })
+        });
+        match moved {
+            Ok(to) => self.withdrawn(from, to, reason, began),
+            Err(error) => self.not_moved_back(from, reason, &error, None, began),
         }
+    }
+
+    fn withdrawn(&self, from: Build, to: Option<Build>, reason: String, began: Duration) -> Outcome {
+        self.record_or_owe(Entry::Withdrawn { from: from.clone(), to: to.clone(), reason: reason.clone() });
+        self.tell(&Event::Withdrawn {
+            from: from.name(),
+            to: to.as_ref().map(Build::name),
+            reason: reason.clone(),
+        });
+        let fault = Fault::Environment { because: reason.clone() };
+        let downtime = self.since(began);
+        Outcome::Withdrawn(RolledBack { from, to, reason, fault, downtime, excerpt: None })
+    }
+
+    /// `current` may still name the failed build: the journal says so, and the next start tries again.
+    fn not_moved_back(
+        &self,
+        from: Build,
+        reason: String,
+        error: &Error,
+        excerpt: Option<Excerpt>,
+        began: Duration,
+    ) -> Outcome {
+        let because = format!("`current` could not be moved back: {}", with_causes(error));
+        self.tell(&Event::Notice { words: because.clone() });
+        let (fault, downtime) = (Fault::Environment { because }, self.since(began));
+        Outcome::NothingHealthy(RolledBack { from, to: None, reason, fault, downtime, excerpt })
     }
 
     /// Moves `current` back and starts what it names: what that is, and whether it is healthy.
@@ -247,44 +399,61 @@ impl Updater {
         &self,
         from: &Build,
         to: Option<&Build>,
-    ) -> Result<(Option<Build>, Result<(), String>), Error> {
+        first: First,
+    ) -> Result<(Option<Build>, Health), Error> {
         Ok(match self.way_back(from, to)? {
             WayBack::To(way) => {
                 let (to, slot) = *way;
                 self.store.point(&slot)?;
                 self.tell(&Event::Restarting { slot: slot.name().to_string() });
-                (Some(to), self.restart_healthy(&slot).await)
+                (Some(to), self.restart_healthy(&slot, first).await)
             }
-            WayBack::Stay(damage) => (None, Err(format!("no intact build is left to go back to: {damage}"))),
+            WayBack::Stay(damage) => {
+                (None, Health::Unwell(format!("no intact build is left to go back to: {damage}")))
+            }
             WayBack::NothingBefore => {
                 let stopped = self.ports.restart.stop().await;
                 self.store.clear()?;
                 let nothing = "nothing was installed before".to_owned();
-                (None, Err(stopped.err().map_or(nothing, |error| error.to_string())))
+                (None, Health::Unwell(stopped.err().map_or(nothing, |error| error.to_string())))
             }
         })
     }
 
     /// Starts `slot`, which was healthy before, and waits until it is so again. A supervisor's bootstrap hangs
     /// now and then, so a start that comes to nothing is made again before anybody is called.
-    async fn restart_healthy(&self, slot: &Slot) -> Result<(), String> {
+    async fn restart_healthy(&self, slot: &Slot, first: First) -> Health {
         let program = self.store.program(&self.settings.binary);
         let mut seen = String::new();
         for start in 0..RETURN_STARTS {
             if start > 0 {
                 tokio::time::sleep(self.settings.return_probe.interval()).await;
             }
-            let file = slot.file_id().map_err(|error| error.to_string())?;
-            if let Err(error) = self.ports.restart.restart(&program).await {
-                seen = format!("restart: {error}");
-                continue;
+            let file = match slot.file_id() {
+                Ok(file) => file,
+                Err(error) => return Health::Unwell(error.to_string()),
+            };
+            let is_to_start = start > 0 || first == First::Start || !runs(slot);
+            if is_to_start {
+                match self.ports.restart.restart(&program).await {
+                    Ok(()) => {}
+                    Err(RestartError::Stopped { reason }) => return Health::Stopped(reason),
+                    Err(error) => {
+                        seen = format!("restart: {error}");
+                        continue;
+                    }
+                }
             }
-            match self.settings.return_probe.watch((file.dev, file.ino), &mut |_| {}).await {
-                Verdict::Healthy => return Ok(()),
-                failed => seen = failed.to_string(),
+            match self.watch(&self.settings.return_probe, (file.dev, file.ino), &mut |_| {}).await {
+                Seen::Verdict(Verdict::Healthy) => return Health::Well,
+                Seen::Verdict(failed) => seen = failed.to_string(),
+                Seen::Ended(Ended::Stopped(how)) => return Health::Stopped(how),
+                Seen::Ended(Ended::ByItself(how) | Ended::BySurroundings(how) | Ended::Restarted(how)) => {
+                    seen = how;
+                }
             }
         }
-        Err(seen)
+        Health::Unwell(seen)
     }
 
     fn quarantine(&self, build: &Build, reason: &str) {
@@ -331,15 +500,44 @@ impl Failure {
 /// A start on trial that came to nothing.
 struct Failed {
     reason: String,
-    /// What points to the surroundings already now.
-    excuse: Option<String>,
+    whose: Whose,
+}
+
+/// Whose doing it is, as far as it shows before the previous build was judged.
+enum Whose {
+    /// The build's, unless something speaks for it.
+    ItsOwn,
+    /// What is around it.
+    Surroundings,
+    /// Somebody's who stopped the program.
+    Operators,
+}
+
+/// What came first.
+enum Seen {
+    Verdict(Verdict),
+    Ended(Ended),
+}
+
+/// How the build is that was gone back to.
+#[derive(PartialEq, Eq)]
+enum Health {
+    Well,
+    Unwell(String),
+    /// Somebody else stopped it.
+    Stopped(String),
+}
+
+impl Health {
+    fn redacted(self, redactor: &Redactor) -> Self {
+        match self {
+            Self::Unwell(seen) => Self::Unwell(redactor.redact(&seen)),
+            other => other,
+        }
+    }
 }
 
 /// What speaks for the surroundings before the previous build was judged.
 fn excuse(on_trial: &OnTrial) -> Option<String> {
-    match &on_trial.baseline {
-        Baseline::Healthy => on_trial.surroundings.ran_out_of(),
-        Baseline::Unhealthy(seen) => Some(format!("what ran before was not healthy either: {seen}")),
-        Baseline::Nothing => Some("nothing ran before that could be compared".to_owned()),
-    }
+    on_trial.baseline.excuse().or_else(|| on_trial.surroundings.ran_out_of())
 }

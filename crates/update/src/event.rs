@@ -126,6 +126,16 @@ pub enum Event {
         /// Whether what runs now is healthy.
         healthy: bool,
     },
+    /// Somebody else stopped the program in mid-trial: `current` names the previous build again and nothing was
+    /// started.
+    Withdrawn {
+        /// The slot that was on trial.
+        from: String,
+        /// The slot that `current` names; absent when there was none before.
+        to: Option<String>,
+        /// What was seen.
+        reason: String,
+    },
     /// The build will not be tried again until it is released.
     Quarantined {
         /// Its version.

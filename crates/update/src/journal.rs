@@ -58,6 +58,9 @@ pub enum Entry {
         /// What is left for good, where an operator rolls back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         leaving: Option<Leaving>,
+        /// The boot for whose first start this line was written; none for a start of the updater's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        boot: Option<String>,
     },
     /// The candidate proved itself.
     Confirmed {
@@ -102,6 +105,16 @@ pub enum Entry {
         /// What the program said last on trial, where that is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         excerpt: Option<Excerpt>,
+    },
+    /// Somebody else stopped the program in mid-trial: `current` names the previous build again and nothing was
+    /// started. That the trial failed was said before.
+    Withdrawn {
+        /// The build that was left.
+        from: Build,
+        /// The build that `current` names.
+        to: Option<Build>,
+        /// What was seen.
+        reason: String,
     },
     /// `current` did not name an intact slot and was moved without a trial.
     Rescued {

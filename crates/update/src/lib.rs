@@ -29,7 +29,7 @@
 //!     async fn stop(&self) -> Result<(), RestartError> {
 //!         Ok(())
 //!     }
-//!     async fn ended(&self) -> String {
+//!     async fn ended(&self) -> Ended {
 //!         std::future::pending().await
 //!     }
 //! }
@@ -64,6 +64,7 @@ mod build;
 mod chain;
 mod confirm;
 mod effective;
+mod elf;
 mod event;
 mod excerpt;
 pub mod journal;
@@ -76,6 +77,7 @@ mod redact;
 mod resume;
 mod retention;
 mod select;
+mod space;
 mod stage;
 mod start;
 mod state;
@@ -84,16 +86,17 @@ mod unpack;
 mod validate;
 
 pub use build::Build;
-pub use chain::{AtRest, Error, Ports, Request, Settings, Updater, Validation};
+pub use chain::{AtRest, Error, Ports, Request, Settings, StartedBy, Updater, Validation};
 pub use event::{Check, Event};
 pub use excerpt::{EXCERPT_LIMIT, Excerpt};
 pub use outcome::{Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
 pub use ports::{
-    Clock, Delivery, NoLog, Observe, Offer, ProgramLog, Progress, Restart, RestartError, Source, SourceError,
+    Clock, Delivery, Ended, Found, NoLog, NotReady, Observe, Offer, Outstanding, ProgramLog, Progress,
+    Restart, RestartError, Source, SourceError,
 };
 pub use recovery::{Recovery, recover};
 pub use redact::{REDACTED, Redactor};
 pub use resume::{Resumed, without_updating};
 pub use select::Checked;
 pub use state::{Quarantined, State};
-pub use unpack::{Names, UnpackError, unpack_one};
+pub use unpack::{Names, UnpackError, unpack_one, unpack_one_if};

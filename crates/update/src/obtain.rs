@@ -1,4 +1,5 @@
-//! Obtain: the bytes arrive, and are trusted or refused before anything parses them.
+//! Obtain: the bytes arrive, and are trusted or refused before anything parses them. A store that cannot take them,
+//! or where others decide what runs, is said to be so before anything is asked of the source.
 //!
 //! The archive is opened once. The file that was hashed is the file that is unpacked later: whoever swaps the
 //! path in between changes nothing here.
@@ -17,6 +18,7 @@ use crate::{
     outcome::{Refusal, RefusalKind, Stage},
     ports::{Delivery, Progress},
     select::{Candidate, quarantined},
+    space::RoomError,
 };
 
 /// An archive that is trusted, held open.
@@ -32,6 +34,13 @@ pub(crate) struct Verified {
 
 impl Updater {
     pub(crate) async fn obtain(&self, Candidate { offer, .. }: Candidate) -> Result<Verified, Error> {
+        self.store
+            .fit()
+            .map_err(|unfit| refusal(RefusalKind::Environment, unfit.to_string(), &unfit.hint()))?;
+        self.has_room_for(&offer).await.map_err(|error| match error {
+            RoomError::Refused(refusal) => refusal,
+            RoomError::Source(error) => refusal(RefusalKind::Environment, error.reason, &error.hint),
+        })?;
         let progress = |Progress { received, total }| {
             self.tell(&Event::Downloading { version: offer.version.clone(), received, total });
         };
@@ -75,9 +84,8 @@ impl Updater {
             return Err(altered(&offer.location, "the source's list", claimed, digest).into());
         }
         if let Some((name, content)) = &delivery.checksum {
-            let expected = checksum::digest_for(name, &delivery.file_name, content).map_err(|error| {
-                refusal(RefusalKind::Trust, error.to_string(), "look at the checksum file")
-            })?;
+            let expected = checksum::digest_for(name, &delivery.file_name, content)
+                .map_err(|error| refusal(RefusalKind::Trust, error.to_string(), error.hint()))?;
             if expected != digest {
                 return Err(altered(&offer.location, name, expected, digest).into());
             }

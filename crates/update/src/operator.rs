@@ -5,7 +5,7 @@ use myriarch_policy::Version;
 use crate::{
     build::Build,
     chain::{Error, Updater},
-    confirm::Failure,
+    confirm::{Failure, First},
     event::Event,
     journal::{Entry, Leaving},
     outcome::{Outcome, Refusal, RefusalKind, Stage},
@@ -28,6 +28,8 @@ impl Updater {
         if let Recovery::Resume { to: open, from, .. } = recover(&self.journal.lines()?) {
             // What is on trial is what the operator wants to leave.
             let began = self.ports.clock.boottime();
+            // What failed meanwhile failed by this trial.
+            self.ports.restart.find().await;
             let (build, to, reason) = (open, from, ROLLED_BACK.to_owned());
             let (excuse, redactor) = (None, self.redactor_at_rest());
             let failure = Failure { build, to, reason, excuse, excerpt: None, began, trial: None, redactor };
@@ -59,6 +61,7 @@ impl Updater {
         slot.check().map_err(|damage| {
             refused(damage.to_string(), "install this version anew: pin it, then update")
         })?;
+        self.check_restart().await?;
         self.tell(&Event::Selected {
             version: target.version.clone(),
             installed: current.as_ref().map(|build| build.version.clone()),
@@ -68,7 +71,7 @@ impl Updater {
         let mut validated = self.validate(Staged { slot }).await?;
         validated.leaving = current.map(|build| Leaving { build, reason: ROLLED_BACK.to_owned() });
         let on_trial = self.activate(validated)?;
-        let outcome = self.confirm(on_trial).await;
+        let outcome = self.confirm(on_trial, First::Start).await;
         self.prune();
         Ok(outcome)
     }

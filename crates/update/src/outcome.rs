@@ -29,6 +29,9 @@ pub enum Outcome {
     RolledBack(RolledBack),
     /// The trial failed and nothing healthy runs: someone must look.
     NothingHealthy(RolledBack),
+    /// Somebody else stopped the program in mid-trial: `current` names the previous build again, nothing was
+    /// started against their will, and nothing is said about the candidate.
+    Withdrawn(RolledBack),
 }
 
 /// A trial that failed, and the way back.

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use myriarch_policy::Version;
 use myriarch_verify::Digest;
 
-use crate::event::Event;
+use crate::{chain::AtRest, event::Event};
 
 /// A release that a source says it has. Nothing in it is trusted; it only says where to look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,17 @@ pub struct Delivery {
     pub checksum: Option<(String, Vec<u8>)>,
     /// The Sigstore bundle, if the source has one.
     pub bundle: Option<Vec<u8>>,
+}
+
+/// How much of an offer's archive is still to be brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outstanding {
+    /// Bytes of the whole archive, as far as the source says. Only room is judged by it.
+    pub archive: u64,
+    /// Bytes that an earlier delivery left; they are used or given back, never needed a second time.
+    pub here: u64,
+    /// Where those are; files whose names begin with this one's belong to it.
+    pub file: PathBuf,
 }
 
 /// A source that could not answer.
@@ -64,6 +75,12 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// The offer for exactly `version`, also where a source cannot list.
     async fn offer(&self, version: &Version) -> Result<Option<Offer>, SourceError>;
 
+    /// How much a delivery of `offer` would still bring into `partial`; `None` where the source cannot tell.
+    async fn outstanding(&self, offer: &Offer, partial: &Path) -> Result<Option<Outstanding>, SourceError> {
+        let _ = (offer, partial);
+        Ok(None)
+    }
+
     /// Brings `offer` into the directory `partial`, resuming what is there.
     async fn deliver(
         &self,
@@ -88,9 +105,53 @@ pub enum RestartError {
         /// What was tried and what came of it.
         reason: String,
     },
+    /// Somebody else stopped the program meanwhile.
+    #[error("{reason}")]
+    Stopped {
+        /// What was tried and what came of it.
+        reason: String,
+    },
+}
+
+/// Why the program cannot be restarted; nothing was touched.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct NotReady {
+    /// What was expected and what was found.
+    pub reason: String,
+    /// What an operator can do about it.
+    pub hint: String,
+}
+
+/// What became of what the last restart started. The words say how, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// It ended by itself. On trial that is its own doing.
+    ByItself(String),
+    /// What is around it ended it: memory ran out, or somebody killed it.
+    BySurroundings(String),
+    /// Somebody else stopped it, and it does not run.
+    Stopped(String),
+    /// Somebody else restarted it: another process of it runs.
+    Restarted(String),
+}
+
+/// How the program is found by an updater that did not start it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// This cannot be known.
+    Unknown,
+    /// Whoever keeps it says that it runs.
+    Running,
+    /// It does not run, and nothing is wrong with that: nobody started it, or somebody stopped it.
+    Stopped(String),
+    /// It does not run because it failed, in this way.
+    Failed(Ended),
 }
 
 /// How the program is restarted. `current` names what must run when it is called.
+///
+/// Only the first three have to be there: where somebody else keeps the program, the others tell what it does.
 #[async_trait]
 pub trait Restart: Send + Sync + fmt::Debug {
     /// Stops what runs, waits until all of it is gone, and starts `program`, the path through `current`.
@@ -100,9 +161,37 @@ pub trait Restart: Send + Sync + fmt::Debug {
     /// Stops what runs and starts nothing.
     async fn stop(&self) -> Result<(), RestartError>;
 
-    /// Resolves, with how it ended, when what the last restart started has ended by itself.
+    /// Resolves when what the last restart started, or [`Restart::find`] found, has ended.
     /// Never resolves where this cannot be known.
-    async fn ended(&self) -> String;
+    async fn ended(&self) -> Ended;
+
+    /// As [`Restart::ended`], up to now: none where it runs, or this cannot be known.
+    async fn look(&self) -> Option<Ended> {
+        None
+    }
+
+    /// Asked before an update touches anything: whether the program can be restarted at all. What failed before
+    /// this is not of our doing.
+    async fn ready(&self) -> Result<(), NotReady> {
+        Ok(())
+    }
+
+    /// Looks for the program that a trial has left to us: what failed before this is of the trial's doing, and
+    /// what runs is watched from here on as if we had started it.
+    async fn find(&self) -> Found {
+        Found::Unknown
+    }
+
+    /// Whether the program does not run although nothing is wrong with it, because somebody stopped it or did not
+    /// start it yet.
+    async fn is_stopped(&self) -> bool {
+        false
+    }
+
+    /// How the program is started, where whoever keeps it can tell; asked where nothing runs.
+    async fn at_rest(&self) -> Option<AtRest> {
+        None
+    }
 }
 
 /// Who is told what happens. Must not block.

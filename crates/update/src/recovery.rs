@@ -65,7 +65,7 @@ pub fn recover(lines: &[Line]) -> Recovery {
             excerpt: None,
             recorded: false,
         },
-        Some(Entry::Trial { to, from, tries, baseline_healthy, leaving }) => Recovery::Resume {
+        Some(Entry::Trial { to, from, tries, baseline_healthy, leaving, .. }) => Recovery::Resume {
             to: to.clone(),
             from: way_back(to, from.as_ref()),
             tries: tries - 1,

@@ -1,18 +1,28 @@
 //! Resume: what every start does first. The pure [`recover`] decides, this carries it out.
 
-use myriarch_store::{Current, Slot, StoreError, Writer};
+use std::time::Duration;
+
+use myriarch_store::{Current, Slot, StoreError, Writer, running};
 
 use crate::{
     activate::OnTrial,
     build::Build,
     chain::{Error, Updater, with_causes},
-    confirm::{Baseline, Failure},
+    confirm::{Baseline, Failure, First},
     event::Event,
-    journal::{Entry, Journal, JournalError, Leaving},
+    journal::{Entry, Journal, JournalError, Leaving, Line},
     outcome::Outcome,
+    ports::{Ended, Found, RestartError},
     recovery::{Recovery, last_act, recover},
     state::State,
 };
+
+/// How long a program that is being started by a supervisor is waited for.
+const COMES_UP: Duration = Duration::from_secs(10);
+/// Between two looks for it.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+const ALREADY_PAID: &str = "the trial that is open has paid for the start of this boot already";
 
 /// What a start found to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,13 +51,17 @@ impl Updater {
     /// Where journal or store cannot be read or written.
     pub async fn recover(&self) -> Result<Resumed, Error> {
         let lines = self.journal.lines()?;
-        match recover(&lines) {
+        let recovery = recover(&lines);
+        if recovery == Recovery::Nothing {
+            return self.rescue();
+        }
+        let found = self.ports.restart.find().await;
+        if let Some(outcome) = self.take_up(&lines, &recovery, &found).await {
+            return Ok(finished(outcome));
+        }
+        match recovery {
             Recovery::Resume { to, from, tries, baseline_healthy, leaving } => {
-                let baseline = if baseline_healthy {
-                    Baseline::Healthy
-                } else {
-                    Baseline::Unhealthy("as the journal says".to_owned())
-                };
+                let baseline = Baseline::told(baseline_healthy);
                 Ok(finished(self.resume(to, from, tries, baseline, leaving).await))
             }
             Recovery::GoBack { from: build, to, reason, excuse, excerpt, recorded } => {
@@ -58,10 +72,149 @@ impl Updater {
                 if !recorded {
                     self.record_or_owe(failure.entry());
                 }
-                Ok(finished(self.go_back(failure).await))
+                // What `current` names already and runs needs no other start.
+                let first = if found == Found::Running { First::AsFound } else { First::Start };
+                Ok(finished(match found {
+                    Found::Stopped(_) => {
+                        let Failure { build, to, reason, .. } = failure;
+                        self.step_back(build, to.as_ref(), reason, began)
+                    }
+                    _ => self.go_back(failure, first).await,
+                }))
             }
             Recovery::Nothing => self.rescue(),
         }
+    }
+
+    /// Where somebody else keeps the program, what it does says how an open trial goes on: what runs is judged
+    /// as it is, without another start and without another try; what failed is left at once; what somebody
+    /// stopped is not started.
+    async fn take_up(&self, lines: &[Line], recovery: &Recovery, found: &Found) -> Option<Outcome> {
+        let Some(Entry::Trial { to: build, baseline_healthy, leaving, .. }) = last_act(lines) else {
+            return None;
+        };
+        let from = match recovery {
+            Recovery::Resume { from, .. } => from.clone(),
+            Recovery::GoBack { to, .. } => to.clone(),
+            Recovery::Nothing => return None,
+        };
+        let (build, leaving, name) = (build.clone(), leaving.clone(), build.name());
+        let baseline = Baseline::told(*baseline_healthy);
+        let began = self.ports.clock.boottime();
+        match found {
+            Found::Unknown => None,
+            Found::Running => {
+                let slot = self.intact_slot(&build).ok().filter(|slot| self.is_current(slot))?;
+                let before = from.as_ref().and_then(|build| self.slot_of(build).ok());
+                if !self.comes_up(&slot, before.as_ref()).await {
+                    return None;
+                }
+                let reason = format!("the trial of {name} was interrupted; it runs, and is judged as it is");
+                self.tell(&Event::Recovering { reason });
+                let surroundings = self.surroundings(&self.start_of(Some(&slot)).await);
+                let effective = self.settings.validation.effective.clone();
+                let redactor = self.redactor_at_rest();
+                let on_trial =
+                    OnTrial { slot, build, from, leaving, baseline, surroundings, effective, redactor };
+                Some(self.confirm(on_trial, First::AsFound).await)
+            }
+            Found::Failed(ended) => {
+                let (how, excuse) = match ended {
+                    Ended::ByItself(how) => (how.clone(), baseline.excuse()),
+                    Ended::BySurroundings(how) | Ended::Stopped(how) | Ended::Restarted(how) => {
+                        (how.clone(), Some(how.clone()))
+                    }
+                };
+                let reason = format!("the program ended on trial: {how}");
+                self.tell(&Event::Recovering { reason: format!("{name}: {reason}; going back") });
+                let (to, redactor) = (from, self.redactor_at_rest());
+                let failure =
+                    Failure { build, to, reason, excuse, excerpt: None, began, trial: None, redactor };
+                Some(self.give_up(failure).await)
+            }
+            Found::Stopped(how) => {
+                self.tell(&Event::Recovering { reason: format!("{name}: {how}; it is not started") });
+                Some(self.withdraw(build, from.as_ref(), how.clone(), began))
+            }
+        }
+    }
+
+    /// Whether `slot` runs, or will in a moment: a supervisor starts its program some seconds after itself. Where
+    /// the build before still runs nobody has started this one.
+    async fn comes_up(&self, slot: &Slot, before: Option<&Slot>) -> bool {
+        for _ in 0..COMES_UP.as_millis() / LOOK_EVERY.as_millis() {
+            if runs(slot) {
+                return true;
+            }
+            if before.is_some_and(runs) {
+                return false;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        false
+    }
+
+    fn is_current(&self, slot: &Slot) -> bool {
+        self.store
+            .current_slot()
+            .is_ok_and(|current| current.is_some_and(|current| current.name() == slot.name()))
+    }
+
+    /// Starts what `current` names where whoever keeps the program says that it failed; answers whether it did.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub async fn start_failed(&self) -> Result<bool, RestartError> {
+        let Found::Failed(_) = self.ports.restart.find().await else { return Ok(false) };
+        self.ports.restart.restart(&self.store.program(&self.settings.binary)).await.map(|()| true)
+    }
+
+    /// As [`Updater::put_right`], right before the program is started by whoever keeps it, as at boot: a trial
+    /// that is open pays for this start with one of its tries, in the journal, before it is made. `boot` names
+    /// the boot, so that it pays once. Idempotent.
+    ///
+    /// # Errors
+    /// Where journal or store cannot be read or written.
+    pub fn before_start(&self, boot: &str) -> Result<Resumed, Error> {
+        let lines = self.journal.lines()?;
+        let paid = matches!(last_act(&lines), Some(Entry::Trial { boot: Some(paid), .. }) if paid == boot);
+        let Recovery::Resume { to, from, tries, baseline_healthy, leaving } = recover(&lines) else {
+            return if paid { Ok(Resumed::LeftToRun(ALREADY_PAID.to_owned())) } else { self.put_right() };
+        };
+        if paid {
+            return Ok(Resumed::LeftToRun(ALREADY_PAID.to_owned()));
+        }
+        let (name, boot) = (to.name(), Some(boot.to_owned()));
+        let ready = self.intact_slot(&to).and_then(|slot| {
+            let (to, from) = (to.clone(), from.clone());
+            let paid = self.record(Entry::Trial { to, from, tries, baseline_healthy, leaving, boot });
+            paid.map_err(|error| with_causes(&error))?;
+            self.store.point(&slot).map_err(|error| with_causes(&error))
+        });
+        match ready {
+            Ok(()) => Ok(Resumed::LeftToRun(format!(
+                "the trial of {name} is open; this start is a try of it, {tries} tries left after"
+            ))),
+            Err(seen) => {
+                let excuse = Some(format!("the trial could not be taken up again: {seen}"));
+                let (build, way, reason) = (to.clone(), from.clone(), seen.clone());
+                self.record_or_owe(Entry::Failed { build, to: way, reason, excuse, excerpt: None });
+                self.point_back(&to, from.as_ref(), &seen)
+            }
+        }
+    }
+
+    /// `current` moves back; starting what it names is left to others.
+    fn point_back(&self, from: &Build, to: Option<&Build>, reason: &str) -> Result<Resumed, Error> {
+        Ok(Resumed::LeftToRun(match self.way_back(from, to)? {
+            WayBack::To(way) => {
+                let (build, slot) = *way;
+                self.store.point(&slot)?;
+                format!("{}: {reason}; `current` names {} again", from.name(), build.name())
+            }
+            WayBack::Stay(damage) => format!("{reason}; {damage}"),
+            WayBack::NothingBefore => format!("{reason}; nothing was installed before"),
+        }))
     }
 
     /// As [`Updater::recover`], but starts and judges nothing: for boot time, where another process will own
@@ -83,18 +236,7 @@ impl Updater {
                     let (build, to, reason) = (from.clone(), to.clone(), reason.clone());
                     self.record_or_owe(Entry::Failed { build, to, reason, excuse, excerpt });
                 }
-                match self.way_back(&from, to.as_ref())? {
-                    WayBack::To(way) => {
-                        let (build, slot) = *way;
-                        self.store.point(&slot)?;
-                        let (from, to) = (from.name(), build.name());
-                        Ok(Resumed::LeftToRun(format!("{from}: {reason}; `current` names {to} again")))
-                    }
-                    WayBack::Stay(damage) => Ok(Resumed::LeftToRun(format!("{reason}; {damage}"))),
-                    WayBack::NothingBefore => {
-                        Ok(Resumed::LeftToRun(format!("{reason}; nothing was installed before")))
-                    }
-                }
+                self.point_back(&from, to.as_ref(), &reason)
             }
         }
     }
@@ -144,14 +286,14 @@ impl Updater {
             self.put_on_trial(on_trial, tries).map_err(|error| with_causes(&error))
         });
         match resumed {
-            Ok(on_trial) => self.confirm(on_trial).await,
+            Ok(on_trial) => self.confirm(on_trial, First::Start).await,
             Err(seen) => {
                 let excuse = Some(format!("the trial could not be taken up again: {seen}"));
                 let (build, to, reason) = (to, way, seen);
                 let failure =
                     Failure { build, to, reason, excuse, excerpt: None, began, trial: None, redactor };
                 self.record_or_owe(failure.entry());
-                self.go_back(failure).await
+                self.go_back(failure, First::Start).await
             }
         }
     }
@@ -247,6 +389,12 @@ pub fn without_updating(store: &Writer) -> Result<Option<Slot>, StoreError> {
         // Verified, and all there is.
         None => Ok(current),
     }
+}
+
+/// Whether any process runs the program of `slot`.
+pub(crate) fn runs(slot: &Slot) -> bool {
+    let file = slot.file_id().ok();
+    file.is_some_and(|file| running::processes_running(file).is_ok_and(|pids| !pids.is_empty()))
 }
 
 fn finished(outcome: Outcome) -> Resumed {

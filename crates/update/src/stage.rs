@@ -14,7 +14,7 @@ use crate::{
     obtain::Verified,
     outcome::{Refusal, RefusalKind, Stage},
     select::quarantined,
-    unpack::{UnpackError, unpack_one},
+    unpack::{UnpackError, unpack_one_if},
 };
 
 /// A complete slot that nothing points to yet.
@@ -34,8 +34,15 @@ impl Updater {
         let mut staging = self.store.staging(&self.settings.binary).map_err(|error| disk(&error))?;
         verified.archive.rewind().map_err(|error| disk(&error))?;
         let mut archive = Hashing { inner: &verified.archive, hasher: Hasher::new() };
-        unpack_one(&mut archive, &self.settings.binary, self.settings.largest_program, &mut staging)
-            .map_err(|error| unpacking(&error, &verified.path))?;
+        let mut no_room = None;
+        let fits = |length| {
+            no_room = self.has_room_for_program(length, &verified.path).err();
+            no_room.is_none()
+        };
+        let (binary, largest) = (&self.settings.binary, self.settings.largest_program);
+        let unpacked = unpack_one_if(&mut archive, binary, largest, fits, &mut staging);
+        let store = self.store.root();
+        unpacked.map_err(|error| no_room.unwrap_or_else(|| unpacking(&error, &verified.source, store)))?;
         let unpacked = archive.finish().map_err(|error| disk(&error))?;
         if unpacked != verified.digest {
             return Err(changed(&verified, unpacked).into());
@@ -85,13 +92,19 @@ impl<R: Read> Hashing<R> {
     }
 }
 
-fn unpacking(error: &UnpackError, archive: &Path) -> Refusal {
+fn unpacking(error: &UnpackError, archive: &str, store: &Path) -> Refusal {
+    let full = format!(
+        "free space at {}; the download is kept, and the next update goes on from it",
+        store.display()
+    );
     let (kind, hint) = match error {
-        UnpackError::Read(_) | UnpackError::Write(_) => {
+        UnpackError::Write(source) if is_full(source) => (RefusalKind::Environment, &*full),
+        UnpackError::Read(_) | UnpackError::Write(_) | UnpackError::NoRoom { .. } => {
             (RefusalKind::Environment, "check the space and the permissions of the store")
         }
         UnpackError::TooLarge { .. } => {
-            (RefusalKind::Candidate, "if the program really is that large, raise source.max_archive")
+            let hint = "if the program really is that large, raise source.max_archive: eight times that is the limit";
+            (RefusalKind::Candidate, hint)
         }
         UnpackError::NotGzip
         | UnpackError::Truncated { .. }
@@ -103,8 +116,12 @@ fn unpacking(error: &UnpackError, archive: &Path) -> Refusal {
             (RefusalKind::Candidate, "it was published like this: tell its publisher, or mend program.binary")
         }
     };
-    let reason = format!("archive {}: {}", archive.display(), with_causes(error));
+    let reason = format!("archive {archive}: {}", with_causes(error));
     Refusal { stage: Stage::Stage, kind, reason, hint: hint.to_owned() }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 fn changed(verified: &Verified, found: Digest) -> Refusal {

@@ -1,4 +1,5 @@
-//! How the program is started: read from the running one, or told by the configuration where none runs.
+//! How the program is started: read from the running one; where none runs, told by the configuration, and for what
+//! that does not say by whoever keeps the program.
 //!
 //! A candidate is only validated honestly in the surroundings that it will run in: the same arguments,
 //! environment, working directory, user and groups.
@@ -16,7 +17,7 @@ use myriarch_probe::{
 use myriarch_store::{Slot, running};
 
 use crate::{
-    chain::{AtRest, Updater},
+    chain::{AtRest, StartedBy, Updater},
     effective,
 };
 
@@ -32,6 +33,8 @@ pub(crate) struct Start {
     pub(crate) environment: Environment,
     pub(crate) working_directory: Option<PathBuf>,
     pub(crate) credentials: Option<Credentials>,
+    /// Who starts it, as far as that is told where nothing runs.
+    started_by: StartedBy,
 }
 
 impl Updater {
@@ -40,14 +43,21 @@ impl Updater {
     /// The process that answers for the program's health is asked first; another one that runs the same file
     /// counts only if it is ours or root's, for anybody may start a program that anybody can read.
     pub(crate) async fn start_of(&self, current: Option<&Slot>) -> Start {
-        let at_rest = at_rest(&self.settings.validation.at_rest);
-        let Some(slot) = current else { return at_rest };
-        let answering = match slot.file_id() {
-            Ok(file) => self.settings.probe.who((file.dev, file.ino)).await,
-            Err(_) => None,
+        let file = current.and_then(|slot| slot.file_id().ok());
+        let answering = match file {
+            Some(file) => self.settings.probe.who((file.dev, file.ino)).await,
+            None => None,
         };
-        let answering = answering.and_then(|process| read(&process).ok());
-        answering.or_else(|| running_start(slot, at_rest.credentials.as_ref())).unwrap_or(at_rest)
+        if let Some(start) = answering.and_then(|process| read(&process).ok()) {
+            return start;
+        }
+        let told = self.settings.validation.at_rest.clone();
+        let at_rest = at_rest(&match self.ports.restart.at_rest().await {
+            Some(kept) => told.over(kept),
+            None => told,
+        });
+        let running = current.and_then(|slot| running_start(slot, at_rest.credentials.as_ref()));
+        running.unwrap_or(at_rest)
     }
 }
 
@@ -71,6 +81,7 @@ fn read(process: &Process) -> std::io::Result<Start> {
         environment: Environment::Exactly(process.environment()?),
         working_directory: Some(process.cwd()?),
         credentials: Some(process.credentials()?),
+        started_by: StartedBy::Keeper,
     })
 }
 
@@ -82,12 +93,40 @@ pub(crate) fn at_rest(told: &AtRest) -> Start {
         environment: told.environment.clone().map_or(Environment::Inherit, Environment::Exactly),
         working_directory: told.working_directory.clone(),
         credentials: told.credentials.clone(),
+        started_by: told.started_by,
+    }
+}
+
+impl AtRest {
+    /// What is said here, and `kept` where nothing is.
+    fn over(self, kept: Self) -> Self {
+        let says_arguments = self.configuration.is_some() || !self.arguments.is_empty();
+        let (configuration, arguments) = if says_arguments {
+            (self.configuration, self.arguments)
+        } else {
+            (kept.configuration, kept.arguments)
+        };
+        let said = self.environment.unwrap_or_default();
+        let mut environment = kept.environment.unwrap_or_default();
+        environment.retain(|(name, _)| said.iter().all(|(other, _)| other != name));
+        environment.extend(said);
+        Self {
+            configuration,
+            arguments,
+            environment: Some(environment),
+            working_directory: self.working_directory.or(kept.working_directory),
+            credentials: self.credentials.or(kept.credentials),
+            started_by: kept.started_by,
+        }
     }
 }
 
 impl Start {
-    /// Whether an OpAMP Supervisor started it, by the name of its parent.
+    /// Whether an OpAMP Supervisor starts it: by the name of its parent, or as whoever keeps it tells.
     pub(crate) fn is_supervised(&self) -> bool {
+        if self.pid.is_none() {
+            return self.started_by == StartedBy::Supervisor;
+        }
         let status = self.pid.and_then(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok());
         let parent =
             status.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("PPid:")));

@@ -52,6 +52,7 @@ impl State {
                 Entry::Unpinned => state.pin = None,
                 Entry::Trial { .. }
                 | Entry::Failed { .. }
+                | Entry::Withdrawn { .. }
                 | Entry::RolledBack { fault: Fault::Environment { .. }, .. }
                 | Entry::Rescued { .. }
                 | Entry::SetAside { .. } => {}

@@ -75,6 +75,12 @@ pub enum UnpackError {
         /// The limit in bytes.
         limit: u64,
     },
+    /// Whoever wants the file has no room for it. Nothing was written.
+    #[error("expected room for a file of {length} bytes, found too little")]
+    NoRoom {
+        /// The file's length.
+        length: u64,
+    },
     /// The file could not be written.
     #[error("could not write the unpacked file")]
     Write(#[source] io::Error),
@@ -91,8 +97,23 @@ pub fn unpack_one(
     limit: u64,
     out: &mut impl Write,
 ) -> Result<u64, UnpackError> {
+    unpack_one_if(archive, binary, limit, |_| true, out)
+}
+
+/// As [`unpack_one`], and asks `fits`, before the first byte is written, whether there is room for a file of so many.
+///
+/// # Errors
+/// As there, and [`UnpackError::NoRoom`].
+pub fn unpack_one_if(
+    archive: impl Read,
+    binary: &str,
+    limit: u64,
+    fits: impl FnMut(u64) -> bool,
+    out: &mut impl Write,
+) -> Result<u64, UnpackError> {
     let mut stream = Stream::new(archive, limit);
-    let length = find(&mut Archive::new(&mut stream), binary, out).map_err(|error| stream.explain(error))?;
+    let length =
+        find(&mut Archive::new(&mut stream), binary, fits, out).map_err(|error| stream.explain(error))?;
     stream.finish()?;
     Ok(length)
 }
@@ -140,7 +161,12 @@ impl fmt::Display for Names {
 }
 
 /// Walks all of the archive, also past what was wanted: a second one may follow.
-fn find<R: Read>(archive: &mut Archive<R>, binary: &str, out: &mut impl Write) -> Result<u64, UnpackError> {
+fn find<R: Read>(
+    archive: &mut Archive<R>,
+    binary: &str,
+    mut fits: impl FnMut(u64) -> bool,
+    out: &mut impl Write,
+) -> Result<u64, UnpackError> {
     let mut names = Names::default();
     let mut extension = Extension::default();
     let mut length = None;
@@ -165,6 +191,9 @@ fn find<R: Read>(archive: &mut Archive<R>, binary: &str, out: &mut impl Write) -
         let found = if name.ends_with(b"/") { "a directory" } else { kind(entry.header().entry_type()) };
         if found != REGULAR {
             return Err(UnpackError::NotAFile { binary: binary.to_owned(), found });
+        }
+        if !fits(entry.size()) {
+            return Err(UnpackError::NoRoom { length: entry.size() });
         }
         length = Some(copy(&mut entry, out)?);
     }

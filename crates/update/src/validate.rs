@@ -1,6 +1,6 @@
 //! Validate: the candidate answers for itself while what runs goes on running.
 //!
-//! It is asked for its name, for its components and whether it accepts the effective configuration, in the
+//! Its file is looked at first: whether this machine can load it. Then it is asked for its name, for its components and whether it accepts the effective configuration, in the
 //! surroundings of the running program. What it answers is compared with what was offered and verified.
 
 use std::{
@@ -15,6 +15,7 @@ use crate::{
     chain::{Error, Updater, with_causes},
     confirm::Baseline,
     effective::{Copy, Taken, does_nothing},
+    elf::preflight,
     event::{Check, Event},
     excerpt,
     journal::Leaving,
@@ -59,6 +60,7 @@ impl Updater {
         if baseline.is_healthy() {
             self.keep_effective(&start);
         }
+        can_be_loaded(&slot)?;
         let checked = async {
             self.check_version(&slot, &start, &redactor).await?;
             self.check_components(&slot, &start, &redactor).await?;
@@ -98,15 +100,14 @@ impl Updater {
         let matches =
             output.status.success() && names(&said, &self.settings.distribution, &slot.manifest().version);
         if !matches {
-            let found = if output.status.success() {
-                quote(&output.stdout, redactor)
+            let (found, hint) = if output.status.success() {
+                let hint = "the archive holds another program or version than it was published as; tell its publisher";
+                (quote(&output.stdout, redactor), hint)
             } else {
-                ended(&output, redactor)
+                let hint = "the build does not run on this machine, or is no program of this kind; tell its publisher";
+                (ended(&output, redactor), hint)
             };
-            return Err(refused(
-                format!("--version: expected {expected:?}, found {found}"),
-                "the archive holds another program or version than it was published as; tell its publisher",
-            ));
+            return Err(refused(format!("--version: expected {expected:?}, found {found}"), hint));
         }
         self.tell(&Event::Checked { check: Check::Version, detail: said.trim().to_owned() });
         Ok(())
@@ -244,6 +245,17 @@ impl Updater {
             )
         })
     }
+}
+
+/// Before it is run, for then it is only told that it does not run.
+fn can_be_loaded(slot: &Slot) -> Result<(), Refusal> {
+    let path = slot.program();
+    let (reason, hint) = match std::fs::File::open(&path).map(|program| preflight(&program)) {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(problem)) => (problem.to_string(), problem.hint()),
+        Err(error) => (format!("it could not be opened: {error}"), "look at the store's disk"),
+    };
+    Err(refused(format!("program {}: {reason}", path.display()), hint))
 }
 
 /// `<distribution> version <version>`, one leading `v` aside.

@@ -5,7 +5,7 @@
 use std::io::{self, Read, Write};
 
 use flate2::{Compression, write::GzEncoder};
-use myriarch_update::{UnpackError, unpack_one};
+use myriarch_update::{UnpackError, unpack_one, unpack_one_if};
 use tar::{Builder, EntryType, Header};
 
 const BINARY: &str = "otelcol-contrib";
@@ -79,6 +79,25 @@ fn noise(length: usize) -> Vec<u8> {
         state.to_be_bytes()[0]
     };
     (0..length).map(|_| next()).collect()
+}
+
+#[test]
+fn a_file_that_does_not_fit_is_not_begun_and_its_exact_length_is_asked_by() {
+    let archive = Tar::new().file("README.md", b"text").file(BINARY, &noise(5000)).gzip();
+    let mut out = Vec::new();
+    let mut asked = vec![];
+    let mut unpack_where = |room: u64, out: &mut Vec<u8>| {
+        let fits = |length| {
+            asked.push(length);
+            length <= room
+        };
+        unpack_one_if(archive.as_slice(), BINARY, LIMIT, fits, out)
+    };
+    let error = unpack_where(4999, &mut out).unwrap_err();
+    assert!(matches!(error, UnpackError::NoRoom { length: 5000 }), "{error:?}");
+    assert!(out.is_empty());
+    assert_eq!(unpack_where(5000, &mut out).unwrap(), 5000);
+    assert_eq!((asked, out.len()), (vec![5000, 5000], 5000));
 }
 
 #[test]

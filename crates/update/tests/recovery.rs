@@ -21,7 +21,14 @@ fn lines(entries: impl IntoIterator<Item = Entry>) -> Vec<Line> {
 }
 
 fn trial(to: u8, from: Option<u8>, tries: u8) -> Entry {
-    Entry::Trial { to: build(to), from: from.map(build), tries, baseline_healthy: true, leaving: None }
+    Entry::Trial {
+        to: build(to),
+        from: from.map(build),
+        tries,
+        baseline_healthy: true,
+        leaving: None,
+        boot: None,
+    }
 }
 
 fn confirmed(n: u8) -> Entry {
@@ -101,6 +108,7 @@ fn a_rollback_quarantines_what_it_left_with_the_line_that_confirms() {
         tries: 1,
         baseline_healthy: true,
         leaving: Some(leaving.clone()),
+        boot: None,
     };
     let before = lines([confirmed(0), confirmed(1), confirmed(2), on_trial.clone()]);
     let Recovery::Resume { from, leaving: carried, .. } = recover(&before) else {
@@ -172,7 +180,7 @@ proptest! {
                 Recovery::Nothing => return Ok(()),
                 // Crash in mid-trial every time: only the line before the start is written.
                 Recovery::Resume { to, from, tries, baseline_healthy, leaving } => {
-                    history.push(Entry::Trial { to, from, tries, baseline_healthy, leaving });
+                    history.push(Entry::Trial { to, from, tries, baseline_healthy, leaving, boot: None });
                 }
                 Recovery::GoBack { from, to, reason, excuse, excerpt, recorded } => {
                     if !recorded {

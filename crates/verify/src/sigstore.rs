@@ -155,7 +155,13 @@ impl std::fmt::Debug for Sigstore {
 fn parse(bundle: &[u8]) -> Result<Bundle, AttestationError> {
     let text = std::str::from_utf8(bundle)
         .map_err(|error| fault(Fault::Unreadable, format!("expected JSON, found no text: {error}")))?;
-    Bundle::from_json(text).map_err(|error| fault(Fault::Unreadable, error.to_string()))
+    if text.trim_start().starts_with('<') {
+        let detail = "expected a Sigstore bundle in JSON, found a web page";
+        return Err(fault(Fault::Unreadable, detail.to_owned()));
+    }
+    Bundle::from_json(text).map_err(|error| {
+        fault(Fault::Unreadable, format!("expected a Sigstore bundle in JSON, found otherwise: {error}"))
+    })
 }
 
 fn demand_proofs(bundle: &Bundle) -> Result<(), AttestationError> {

@@ -355,6 +355,9 @@ fn serve_health(script: &Script, endpoint: &str, begin: Instant, stopping: Arc<A
     if matches!(script.health, Health::OtherProcess) {
         return start_impostor(endpoint);
     }
+    if matches!(script.health, Health::Absent) {
+        return;
+    }
     let listener = bind(endpoint, "failed to start extensions");
     let health = script.health.clone();
     thread::spawn(move || {
@@ -363,7 +366,7 @@ fn serve_health(script: &Script, endpoint: &str, begin: Instant, stopping: Arc<A
             let well = match health {
                 Health::ReadyAfter { ms } => since >= ms,
                 Health::UnhealthyAfter { ms } => since < ms,
-                Health::Never | Health::OtherProcess => false,
+                Health::Never | Health::Absent | Health::OtherProcess => false,
                 Health::Mute => {
                     // Keeps the connection open in silence.
                     std::mem::forget(stream);

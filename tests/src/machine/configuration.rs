@@ -2,8 +2,12 @@
 
 use std::{fs, path::PathBuf};
 
-use super::{DISTRIBUTION, ISSUER, Machine, Plan, Supervised, WORKFLOW};
-use crate::{ports, supervisor};
+use super::{Machine, Plan, Supervised};
+use crate::{
+    ports,
+    publisher::{DISTRIBUTION, ISSUER, WORKFLOW},
+    supervisor,
+};
 
 impl Machine {
     /// Replaces the section `[source]` of the configuration by `source`.
@@ -33,7 +37,8 @@ impl Machine {
                 "server:\n  endpoint: ws://127.0.0.1:{server}/v1/opamp\ncapabilities:\n  accepts_remote_config: true\n  reports_effective_config: true\n  reports_health: true\nagent:\n  executable: ${{env:COLLECTOR_EXE}}\n  config_files: [\"${{env:COLLECTOR_CONFIG}}\"]\n  config_apply_timeout: 60s\n  bootstrap_timeout: 60s\n  opamp_server_port: {opamp}\nstorage:\n  directory: ${{env:SUPERVISOR_STORAGE}}\n"
             ),
         );
-        fs::write(self.path().join("trusted_root.json"), self.sigstore.trusted_root_json()).expect("a root");
+        fs::write(self.path().join("trusted_root.json"), self.sigstore().trusted_root_json())
+            .expect("a root");
         write(self.configuration(), self.updater_configuration());
     }
 
@@ -100,7 +105,7 @@ soak = "{soak}ms"
 interval = "200ms"
 timeout = "2s"
 {more}"#,
-            index = self.server.url() + "/index.json",
+            index = self.publisher.index(),
             port = self.health_port,
             settle = settle.as_millis(),
             soak = soak.as_millis(),

@@ -69,6 +69,10 @@ impl Answer<'_> {
     fn content(&self, body: &Body) -> io::Result<()> {
         let length = body.len();
         let etag = body.etag(&self.etag);
+        let known = self.request.header("if-none-match");
+        if let Some(etag) = etag.as_deref().filter(|etag| Some(*etag) == known) {
+            return self.write(format!("HTTP/1.1 304 Not Modified\r\nETag: {etag}\r\n{CLOSE}").as_bytes());
+        }
         let mut fields = String::new();
         if let Some(Lie::HugeHeaders(bytes)) = &self.lie {
             let _ = write!(fields, "X-Filler: {}\r\n", "x".repeat(*bytes));

@@ -132,6 +132,8 @@ pub enum Health {
         /// Milliseconds after the start.
         ms: u64,
     },
+    /// Nothing listens, though it is configured.
+    Absent,
     /// Accepts connections and says nothing.
     Mute,
     /// Another executable file answers, 200.

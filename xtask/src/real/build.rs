@@ -74,7 +74,9 @@ impl<'a> Shelf<'a> {
                 for module in *modules {
                     copy_module(&sources.join(module), &work.join(module))?;
                 }
+                // The builder leaves an empty directory behind where temporary ones are made.
                 let mut build = in_dir(Command::new(&builder), work);
+                build.env("TMPDIR", work);
                 command::output(build.args(["--config", &file]))?;
                 Ok(work.join("out").join(COLLECTOR))
             }

@@ -17,8 +17,13 @@ pub(crate) struct Need {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BroughtBy {
     Apt(&'static [&'static str]),
-    Cargo { name: &'static str, version: &'static str },
+    Cargo {
+        name: &'static str,
+        version: &'static str,
+    },
     Rustup(&'static str),
+    /// Nothing that could be installed: what to do instead.
+    Nobody(&'static str),
 }
 
 pub(crate) const RUSTFMT: Need = Need {
@@ -39,6 +44,28 @@ pub(crate) const CARGO_DENY: Need = Need {
 /// Brings the loopback interface up where a test makes a network of its own.
 pub(crate) const IP: Need =
     Need { tool: "ip", found: || answers("ip", &["-V"]), brought_by: BroughtBy::Apt(&["iproute2"]) };
+/// Runs containers.
+pub(crate) const PODMAN: Need = Need {
+    tool: "podman",
+    found: || answers("podman", &["--version"]).and(answers("runc", &["--version"])),
+    brought_by: BroughtBy::Apt(&["podman", "runc"]),
+};
+/// Makes a Debian from its packages.
+pub(crate) const MMDEBSTRAP: Need = Need {
+    tool: "mmdebstrap",
+    found: || answers("mmdebstrap", &["--version"]),
+    brought_by: BroughtBy::Apt(&["mmdebstrap"]),
+};
+/// Containers with a systemd of their own.
+pub(crate) const ROOT: Need = Need {
+    tool: "root",
+    found: || match command::output(Command::new("id").arg("-u")) {
+        Ok(id) if id.trim() == "0" => Ok(()),
+        Ok(id) => Err(format!("this is user {}", id.trim())),
+        Err(failure) => Err(failure.to_string()),
+    },
+    brought_by: BroughtBy::Nobody("run it as root"),
+};
 /// A distribution's Go may be too old; from 1.21 on it fetches by itself the toolchain that a module asks for.
 pub(crate) const GO: Need =
     Need { tool: "go", found: || real::go().map(drop), brought_by: BroughtBy::Apt(&["golang-go"]) };
@@ -54,6 +81,9 @@ impl Installer {
     /// Sees to it that the tool is there, or says what is missing and which command brings it.
     pub(crate) fn provide(&mut self, need: &Need) -> Result<(), String> {
         let Err(seen) = (need.found)() else { return Ok(()) };
+        if let BroughtBy::Nobody(instead) = need.brought_by {
+            return Err(format!("{} is missing ({}): {instead}", need.tool, first_line(&seen)));
+        }
         let brings = need.brought_by.commands().last().cloned().unwrap_or_default().join(" ");
         let Self::Willing { apt_updated } = self else {
             return Err(format!("{} is missing; `{brings}` brings it", need.tool));
@@ -86,6 +116,7 @@ impl BroughtBy {
                 vec![words(&["cargo", "install", "--locked", name, "--version", version])]
             }
             Self::Rustup(component) => vec![words(&["rustup", "component", "add", component])],
+            Self::Nobody(_) => vec![],
         }
     }
 }
@@ -126,6 +157,16 @@ mod tests {
         let there = Need { found: || Ok(()), ..NOWHERE };
         assert!(Installer::Unwilling.provide(&there).is_ok());
         assert!(Installer::Willing { apt_updated: false }.provide(&there).is_ok());
+    }
+
+    #[test]
+    fn what_nobody_can_install_is_answered_with_what_to_do() {
+        let need = Need { brought_by: BroughtBy::Nobody("be somebody else"), ..NOWHERE };
+        let willing = &mut Installer::Willing { apt_updated: false };
+        assert_eq!(
+            willing.provide(&need).unwrap_err(),
+            "nowhere is missing (no such file): be somebody else"
+        );
     }
 
     #[test]

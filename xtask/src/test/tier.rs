@@ -5,16 +5,20 @@
 
 use std::process::Command;
 
-use super::need::{CARGO_DENY, CLIPPY, GO, IP, Need, RUSTFMT};
+use super::need::{CARGO_DENY, CLIPPY, GO, IP, MMDEBSTRAP, Need, PODMAN, ROOT, RUSTFMT};
 use crate::{
     command, demo,
     failure::{Failure, Result},
-    real, tidy,
+    host, real, tidy,
     workspace::Workspace,
 };
 
 /// Tests by this beginning of their name want the real programs, which `REAL_PROGRAMS` tells them.
 const REAL_TESTS: &str = "real_";
+
+/// Tests by this beginning of their name, in targets named `host_*`, want a host with systemd, which `HOST_BASE` tells
+/// them, and the real programs.
+const HOST_TESTS: &str = "on_host_";
 
 /// A set of tests that ask the same of a machine.
 #[derive(Debug)]
@@ -72,6 +76,13 @@ pub(crate) const TIERS: &[Tier] = &[
         steps: real_programs,
     },
     Tier {
+        name: "host",
+        what: "a host with a real systemd in a container, the real collectors as its units",
+        chosen: Chosen::Always,
+        needs: &[ROOT, PODMAN, MMDEBSTRAP, GO],
+        steps: host_story,
+    },
+    Tier {
         name: "advisories",
         what: "known vulnerabilities; cargo-deny fetches the advisory database from its repository",
         chosen: Chosen::ByName,
@@ -89,7 +100,17 @@ pub(crate) fn named(name: &str) -> Result<&'static Tier> {
 
 fn fast(workspace: &Workspace) -> Vec<Step> {
     let cargo = |name: &str, words: &[&str]| cargo_step(workspace, name, words);
-    let skip_real = ["test", "--locked", "--workspace", "--no-fail-fast", "--", "--skip", REAL_TESTS];
+    let skip_real = [
+        "test",
+        "--locked",
+        "--workspace",
+        "--no-fail-fast",
+        "--",
+        "--skip",
+        REAL_TESTS,
+        "--skip",
+        HOST_TESTS,
+    ];
     let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     let deny = ["deny", "--locked", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"];
     let mut steps = vec![
@@ -116,19 +137,11 @@ fn real_programs(workspace: &Workspace) -> Vec<Step> {
         after: After::OthersNeedIt,
         act: Act::Within(|workspace| real::build_all(workspace).map(drop)),
     };
-    let mut words = vec!["test", "--locked", "--workspace", "--no-fail-fast"];
-    let targets = real_targets(workspace);
-    words.extend(targets.iter().flat_map(|name| ["--test", name]));
-    let tests = if targets.is_empty() {
-        let act = Act::Within(|_| Err(Failure::new("there is no test target named `real` or `contract`")));
-        Step { name: "tests".to_owned(), after: After::GoOn, act }
-    } else {
-        let mut step = cargo_step(workspace, "tests", &words);
-        if let Act::Run(command) = &mut step.act {
-            command.env("REAL_PROGRAMS", workspace.target.join("real"));
-        }
-        step
-    };
+    let is_real = |name: &str| name == "real" || name == "contract" || name.starts_with(REAL_TESTS);
+    let mut tests = targets_step(workspace, is_real, "named `real` or `contract`");
+    if let Act::Run(command) = &mut tests.act {
+        command.env("REAL_PROGRAMS", workspace.target.join("real"));
+    }
     let demo = Step { name: "demo".to_owned(), after: After::GoOn, act: Act::Within(demonstrate) };
     vec![build, tests, demo]
 }
@@ -137,10 +150,35 @@ fn demonstrate(workspace: &Workspace) -> Result<()> {
     command::stream(demo::command(workspace)?.env("REAL_PROGRAMS", workspace.target.join("real")))
 }
 
-fn real_targets(workspace: &Workspace) -> Vec<&str> {
-    let wants_them = |name: &str| name == "real" || name == "contract" || name.starts_with(REAL_TESTS);
+/// The test targets whose names begin with `host_`.
+fn host_story(workspace: &Workspace) -> Vec<Step> {
+    let needed = |name: &str, act| Step { name: name.to_owned(), after: After::OthersNeedIt, act };
+    let mut tests =
+        targets_step(workspace, |name| name.starts_with("host_"), "whose name begins with `host_`");
+    if let Act::Run(command) = &mut tests.act {
+        command.env("REAL_PROGRAMS", workspace.target.join("real"));
+        command.env("HOST_BASE", workspace.target.join("host"));
+    }
+    vec![
+        needed("real programs", Act::Within(|workspace| real::build_all(workspace).map(drop))),
+        needed("host", Act::Within(|workspace| host::build(workspace).map(drop))),
+        tests,
+    ]
+}
+
+/// One run of the test targets that are wanted; that there are none is a failure.
+fn targets_step(workspace: &Workspace, is_wanted: impl Fn(&str) -> bool, which: &'static str) -> Step {
     let targets = workspace.packages.iter().flat_map(|package| &package.targets);
-    targets.filter(|t| t.kind == "test" && wants_them(&t.name)).map(|t| t.name.as_str()).collect()
+    let names: Vec<&str> =
+        targets.filter(|t| t.kind == "test" && is_wanted(&t.name)).map(|t| t.name.as_str()).collect();
+    if names.is_empty() {
+        println!("there is no test target {which}");
+        let act = Act::Within(|_| Err(Failure::new("no test target was found")));
+        return Step { name: "tests".to_owned(), after: After::GoOn, act };
+    }
+    let mut words = vec!["test", "--locked", "--workspace", "--no-fail-fast"];
+    words.extend(names.iter().flat_map(|name| ["--test", name]));
+    cargo_step(workspace, "tests", &words)
 }
 
 fn advisories(workspace: &Workspace) -> Vec<Step> {

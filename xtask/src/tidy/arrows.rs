@@ -16,12 +16,16 @@ const ARROWS: &[(&str, MayUse)] = &[
     ("myriarch-fetch", MayUse::Only(&["myriarch-verify"])),
     ("myriarch-probe", MayUse::Only(&[])),
     ("myriarch-supervise", MayUse::Only(&[])),
+    ("myriarch-systemd", MayUse::Only(&[])),
     (
         "myriarch-update",
         MayUse::Only(&["myriarch-policy", "myriarch-verify", "myriarch-store", "myriarch-probe"]),
     ),
-    // The configuration speaks of versions and trust rules; the words are theirs, the order of steps is not its business.
-    ("myriarch-cli", MayUse::Only(&["myriarch-update", "myriarch-policy", "myriarch-verify"])),
+    // The configuration speaks of versions, trust rules and units; the words are theirs, the order of steps is not its business.
+    (
+        "myriarch-cli",
+        MayUse::Only(&["myriarch-update", "myriarch-policy", "myriarch-verify", "myriarch-systemd"]),
+    ),
     ("myriarch-updater", MayUse::Everything),
     ("myriarch-tests", MayUse::Everything),
     ("xtask", MayUse::Only(&[])),

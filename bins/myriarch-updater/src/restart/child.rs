@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use myriarch_supervise::{Backoff, Child, SpawnError, Spec, Stop, leftover};
-use myriarch_update::{Event, Observe, Restart, RestartError};
+use myriarch_update::{Ended, Event, Observe, Restart, RestartError};
 use tokio::{
     sync::{Mutex, mpsc, oneshot, watch},
     task::JoinHandle,
@@ -70,10 +70,15 @@ impl Restart for ChildRestart {
         Ok(())
     }
 
-    async fn ended(&self) -> String {
+    async fn ended(&self) -> Ended {
         let mut ended = self.ended.subscribe();
         // The sender lives as long as we do.
-        ended.wait_for(Option::is_some).await.ok().and_then(|status| status.clone()).unwrap_or_default()
+        let status = ended.wait_for(Option::is_some).await.ok().and_then(|status| status.clone());
+        Ended::ByItself(status.unwrap_or_default())
+    }
+
+    async fn look(&self) -> Option<Ended> {
+        self.ended.borrow().clone().map(Ended::ByItself)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{ffi::OsString, future::pending, path::Path, time::Duration};
 
 use async_trait::async_trait;
 use myriarch_probe::exec::{Environment, Exec, ExecError};
-use myriarch_update::{Redactor, Restart, RestartError};
+use myriarch_update::{Ended, Redactor, Restart, RestartError};
 
 /// A command that restarts the program, and one that stops it.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Restart for CommandRestart {
         self.run(&self.stop, Path::new("")).await
     }
 
-    async fn ended(&self) -> String {
+    async fn ended(&self) -> Ended {
         pending().await
     }
 }

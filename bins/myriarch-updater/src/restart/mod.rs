@@ -1,7 +1,10 @@
-//! The restart ports of a host: a child of ours, or a command that restarts the program elsewhere.
+//! The restart ports of a host: a child of ours, a unit of systemd's, or a command that restarts the program
+//! elsewhere.
 
 mod child;
 mod command;
+mod systemd;
 
 pub(crate) use child::ChildRestart;
 pub(crate) use command::CommandRestart;
+pub(crate) use systemd::SystemdRestart;

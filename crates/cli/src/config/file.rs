@@ -108,6 +108,12 @@ table!(
         bundle: String,
         path: PathBuf,
         max_archive: Size,
+        ca: PathBuf,
+        proxy: String,
+        credentials: PathBuf,
+        connect_timeout: DurationText,
+        first_byte_timeout: DurationText,
+        stall_timeout: DurationText,
     }
 );
 table!(
@@ -131,6 +137,7 @@ table!(
     /// `[restart]`, of whatever kind
     RestartTable {
         kind: RestartKind,
+        unit: String,
         command: Vec<String>,
         environment: BTreeMap<String, String>,
         working_directory: PathBuf,
@@ -217,6 +224,7 @@ pub(crate) enum SourceKind {
 pub(crate) enum RestartKind {
     Child,
     Command,
+    Systemd,
 }
 
 impl File {

@@ -7,10 +7,12 @@ use std::{
     time::Duration,
 };
 
+use myriarch_systemd::UnitName;
+
 use super::{
     CONFIG_SCHEMA, CheckInterval, ChildRestart, CommandRestart, Components, Config, IdentityCheck, Keyless,
     Pin, Policy, Prerelease, Probe, Program, Restart, Run, ServiceName, Source, SourceKind, StopSignal,
-    Store, Templates, Trial, Trust, Validate,
+    Store, SystemdRestart, Templates, Trial, Trust, Validate, connection,
     file::{
         self, File, KeylessTable, PolicyTable, ProbeTable, ProgramTable, RestartKind, RestartTable, RunTable,
         SourceTable, StoreTable, TrialTable, TrustTable, ValidateTable,
@@ -18,6 +20,7 @@ use super::{
     problem::{Position, Problems},
     section::Said,
     template,
+    url::{hiding, is_url},
 };
 use crate::duration::DurationText;
 
@@ -118,18 +121,18 @@ fn run(table: RunTable, service: &str, problems: &mut Problems<'_>) -> Run {
     Run { directory, check_interval }
 }
 
-fn source(table: SourceTable, problems: &mut Problems<'_>) -> Option<Source> {
-    let kind = required(table.kind, "source.kind", problems)?;
+fn source(mut table: SourceTable, problems: &mut Problems<'_>) -> Option<Source> {
+    let kind = required(table.kind.take(), "source.kind", problems)?;
     let kind = match kind.value {
         file::SourceKind::Http => {
             foreign(table.path.as_ref(), "source.path", "kind = \"directory\"", problems);
-            let index = table.index.inspect(|index| {
+            let index = table.index.take().inspect(|index| {
                 url(index, "source.index", problems);
                 placeholders(index, "source.index", &[], problems);
             });
-            let checksum = released_file(table.checksum, "source.checksum", problems);
-            let bundle = released_file(table.bundle, "source.bundle", problems);
-            let templates = match table.archive {
+            let checksum = released_file(table.checksum.take(), "source.checksum", problems);
+            let bundle = released_file(table.bundle.take(), "source.bundle", problems);
+            let templates = match table.archive.take() {
                 Some(archive) => {
                     archive_template(&archive, problems);
                     Some(Templates { archive: archive.value, checksum, bundle })
@@ -148,7 +151,10 @@ fn source(table: SourceTable, problems: &mut Problems<'_>) -> Option<Source> {
                     "without an index nothing can be listed; with an archive template alone, `update --to VERSION` works",
                 );
             }
-            SourceKind::Http { index: index.map(|said| said.value), templates }
+            let index = index.map(|said| said.value);
+            let urls = urls(index.as_ref(), templates.as_ref());
+            let connection = connection::connection(&mut table, &urls, problems);
+            SourceKind::Http { index, templates, connection }
         }
         file::SourceKind::Directory => {
             for (said, key) in [
@@ -159,6 +165,7 @@ fn source(table: SourceTable, problems: &mut Problems<'_>) -> Option<Source> {
             ] {
                 foreign(said.as_ref(), key, "kind = \"http\"", problems);
             }
+            connection::none(&table, problems);
             let path = required(table.path, "source.path", problems)?;
             SourceKind::Directory { path: absolute(Some(path), "source.path", problems)? }
         }
@@ -172,11 +179,27 @@ fn source(table: SourceTable, problems: &mut Problems<'_>) -> Option<Source> {
     Some(Source { kind, max_archive })
 }
 
+/// The URLs that a source is told, by their keys.
+fn urls(index: Option<&String>, templates: Option<&Templates>) -> Vec<(&'static str, String)> {
+    let files = templates.map(|files| {
+        [
+            ("source.archive", Some(&files.archive)),
+            ("source.checksum", files.checksum.as_ref()),
+            ("source.bundle", files.bundle.as_ref()),
+        ]
+    });
+    let files = files.into_iter().flatten();
+    let urls = files.chain([("source.index", index)]).filter_map(|(key, url)| Some((key, url?)));
+    // What begins with the archive's URL is where the archive is.
+    urls.filter(|(_, url)| !url.starts_with("{archive}")).map(|(key, url)| (key, url.clone())).collect()
+}
+
 fn archive_template(archive: &Said<String>, problems: &mut Problems<'_>) {
     url(archive, "source.archive", problems);
     placeholders(archive, "source.archive", &["version", "os", "arch"], problems);
     if !archive.value.contains("{version}") {
-        let message = format!("`source.archive`: expected {{version}} in it, found {:?}", archive.value);
+        let message =
+            format!("`source.archive`: expected {{version}} in it, found {:?}", hiding(&archive.value));
         problems.add(archive.at, message);
     }
 }
@@ -264,10 +287,22 @@ fn policy(table: PolicyTable, problems: &mut Problems<'_>) -> Policy {
 
 fn restart(table: RestartTable, problems: &mut Problems<'_>) -> Option<Restart> {
     let kind = required(table.kind, "restart.kind", problems)?;
+    if kind.value != RestartKind::Systemd {
+        foreign(table.unit.as_ref(), "restart.unit", "kind = \"systemd\"", problems);
+    }
+    if kind.value != RestartKind::Child {
+        let only = "kind = \"child\"";
+        foreign(table.environment.as_ref(), "restart.environment", only, problems);
+        foreign(table.working_directory.as_ref(), "restart.working_directory", only, problems);
+        foreign(table.stop_signal.as_ref(), "restart.stop_signal", only, problems);
+        foreign(table.stop_timeout.as_ref(), "restart.stop_timeout", only, problems);
+    }
+    if kind.value != RestartKind::Command {
+        foreign(table.stop_command.as_ref(), "restart.stop_command", "kind = \"command\"", problems);
+    }
     match kind.value {
         RestartKind::Child => {
-            let only = "kind = \"command\"";
-            foreign(table.stop_command.as_ref(), "restart.stop_command", only, problems);
+            let only = "kind = \"command\" or \"systemd\"";
             foreign(table.timeout.as_ref(), "restart.timeout", only, problems);
             let child = ChildRestart {
                 environment: environment(table.environment, "restart.environment", problems),
@@ -289,11 +324,6 @@ fn restart(table: RestartTable, problems: &mut Problems<'_>) -> Option<Restart> 
             Some(Restart::Child(child))
         }
         RestartKind::Command => {
-            let only = "kind = \"child\"";
-            foreign(table.environment.as_ref(), "restart.environment", only, problems);
-            foreign(table.working_directory.as_ref(), "restart.working_directory", only, problems);
-            foreign(table.stop_signal.as_ref(), "restart.stop_signal", only, problems);
-            foreign(table.stop_timeout.as_ref(), "restart.stop_timeout", only, problems);
             let timeout = some_time(table.timeout.as_ref(), DEFAULT_COMMAND, "restart.timeout", problems);
             let start = required(table.command, "restart.command", problems);
             let stop = required(table.stop_command, "restart.stop_command", problems);
@@ -302,6 +332,22 @@ fn restart(table: RestartTable, problems: &mut Problems<'_>) -> Option<Restart> 
                 stop_command: command(stop?, "restart.stop_command", problems),
                 timeout,
             }))
+        }
+        RestartKind::Systemd => {
+            let only = "kind = \"child\" or \"command\"";
+            foreign(table.command.as_ref(), "restart.command", only, problems);
+            let timeout = table.timeout.as_ref();
+            let timeout =
+                timeout.map(|said| some_time(Some(said), DEFAULT_COMMAND, "restart.timeout", problems));
+            let unit = required(table.unit, "restart.unit", problems)?;
+            match unit.value.parse::<UnitName>() {
+                Ok(unit) => Some(Restart::Systemd(SystemdRestart { unit, timeout })),
+                Err(error) => {
+                    let hint = "`systemctl list-units --type=service` lists them";
+                    problems.add_with_hint(unit.at, format!("`restart.unit`: {error}"), hint);
+                    None
+                }
+            }
         }
     }
 }
@@ -354,9 +400,9 @@ fn probe(table: ProbeTable, problems: &mut Problems<'_>) -> Probe {
         None => None,
     };
     if let Some(url) = &http
-        && !(url.starts_with("http://") && plain_url(url))
+        && !is_url(url, &["http"])
     {
-        let message = format!("`probe.http`: expected an http:// URL, found {url:?}");
+        let message = format!("`probe.http`: expected an http:// URL, found {:?}", hiding(url));
         problems.add_with_hint(http_at, message, "the probe asks the collector on this machine, without TLS");
     }
     let identity = match table.identity {
@@ -407,13 +453,13 @@ fn required_in<T>(
 }
 
 /// A key that another kind of its section has.
-fn foreign<T>(said: Option<&Said<T>>, key: &str, only: &str, problems: &mut Problems<'_>) {
+pub(super) fn foreign<T>(said: Option<&Said<T>>, key: &str, only: &str, problems: &mut Problems<'_>) {
     if let Some(said) = said {
         problems.add(said.at, format!("`{key}`: expected only with {only}"));
     }
 }
 
-fn some_time(
+pub(super) fn some_time(
     said: Option<&Said<DurationText>>,
     default: Duration,
     key: &str,
@@ -426,7 +472,11 @@ fn some_time(
     duration
 }
 
-fn absolute(said: Option<Said<PathBuf>>, key: &str, problems: &mut Problems<'_>) -> Option<PathBuf> {
+pub(super) fn absolute(
+    said: Option<Said<PathBuf>>,
+    key: &str,
+    problems: &mut Problems<'_>,
+) -> Option<PathBuf> {
     let Said { value: path, at } = said?;
     let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !path.is_absolute() || !plain || has_nul(&path.to_string_lossy()) {
@@ -475,22 +525,17 @@ fn has_nul(text: &str) -> bool {
 }
 
 fn url(said: &Said<String>, key: &str, problems: &mut Problems<'_>) {
-    let known = ["https://", "http://"].iter().any(|scheme| said.value.starts_with(scheme));
-    if !known || !plain_url(&said.value) {
-        problems
-            .add(said.at, format!("`{key}`: expected an https:// or http:// URL, found {:?}", said.value));
+    if !is_url(&said.value, &["https", "http"]) {
+        let found = hiding(&said.value);
+        problems.add(said.at, format!("`{key}`: expected an https:// or http:// URL, found {found:?}"));
     }
-}
-
-fn plain_url(url: &str) -> bool {
-    let host = url.split_once("://").map_or("", |(_, rest)| rest);
-    !host.is_empty() && !host.starts_with('/') && url.chars().all(|c| c.is_ascii_graphic())
 }
 
 fn placeholders(said: &Said<String>, key: &str, known: &[&str], problems: &mut Problems<'_>) {
     if known.is_empty() {
         if said.value.contains(['{', '}']) {
-            problems.add(said.at, format!("`{key}`: expected no placeholders, found {:?}", said.value));
+            let found = hiding(&said.value);
+            problems.add(said.at, format!("`{key}`: expected no placeholders, found {found:?}"));
         }
     } else if let Err(reason) = template::check(&said.value, known) {
         problems.add(said.at, format!("`{key}`: {reason}"));

@@ -1,13 +1,14 @@
 //! The effective configuration as a file would say it.
 
 use super::{
-    Components, Config, Keyless, Requirement, Restart, SourceKind,
+    Components, Config, Keyless, Proxy, Requirement, Restart, SourceKind,
     file::{
         self, ComponentsTable, File, KeylessTable, PolicyTable, ProbeTable, ProgramTable, RestartKind,
         RestartTable, RunTable, SourceTable, StoreTable, TrialTable, TrustTable, ValidateTable,
     },
     interval::CheckIntervalText,
     section::Said,
+    url::hiding,
 };
 use crate::{duration::DurationText, size::Size};
 
@@ -58,16 +59,27 @@ fn source(config: &Config) -> SourceTable {
     let table =
         SourceTable { max_archive: Said::anew(Size(config.source.max_archive)), ..SourceTable::default() };
     match config.source.kind.clone() {
-        SourceKind::Http { index, templates } => {
+        SourceKind::Http { index, templates, connection } => {
             let (checksum, bundle) = templates
                 .as_ref()
                 .map_or((None, None), |files| (files.checksum.clone(), files.bundle.clone()));
+            let url = |text: String| Said::anew(hiding(&text));
             SourceTable {
                 kind: Said::anew(file::SourceKind::Http),
-                index: index.and_then(Said::anew),
-                archive: templates.and_then(|files| Said::anew(files.archive)),
-                checksum: checksum.and_then(Said::anew),
-                bundle: bundle.and_then(Said::anew),
+                index: index.and_then(url),
+                archive: templates.and_then(|files| url(files.archive)),
+                checksum: checksum.and_then(url),
+                bundle: bundle.and_then(url),
+                ca: connection.ca.and_then(Said::anew),
+                proxy: Said::anew(match connection.proxy {
+                    Proxy::Environment => "environment".to_owned(),
+                    Proxy::None => "none".to_owned(),
+                    Proxy::Url(url) => hiding(&url),
+                }),
+                credentials: connection.credentials.and_then(Said::anew),
+                connect_timeout: Said::anew(DurationText(connection.connect_timeout)),
+                first_byte_timeout: Said::anew(DurationText(connection.first_byte_timeout)),
+                stall_timeout: Said::anew(DurationText(connection.stall_timeout)),
                 ..table
             }
         }
@@ -108,6 +120,12 @@ fn restart(restart: &Restart) -> RestartTable {
             command: Said::anew(commands.command),
             stop_command: Said::anew(commands.stop_command),
             timeout: Said::anew(DurationText(commands.timeout)),
+            ..RestartTable::default()
+        },
+        Restart::Systemd(systemd) => RestartTable {
+            kind: Said::anew(RestartKind::Systemd),
+            unit: Said::anew(systemd.unit.to_string()),
+            timeout: systemd.timeout.map(DurationText).and_then(Said::anew),
             ..RestartTable::default()
         },
     }

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::Path};
 
-use super::section::nearest;
+use super::{section::nearest, url::hiding};
 
 /// Checks that every `{…}` in `template` is one of `known`.
 pub(crate) fn check(template: &str, known: &[&str]) -> Result<(), String> {
@@ -10,7 +10,7 @@ pub(crate) fn check(template: &str, known: &[&str]) -> Result<(), String> {
     while let Some(at) = rest.find(['{', '}']) {
         let braced = rest[at..].strip_prefix('{').and_then(|inner| inner.split_once('}'));
         let Some((name, tail)) = braced else {
-            return Err(format!("expected braces in pairs, found {template:?}"));
+            return Err(format!("expected braces in pairs, found {:?}", hiding(template)));
         };
         if !known.contains(&name) {
             let list = known.iter().map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ");

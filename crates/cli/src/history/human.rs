@@ -65,7 +65,7 @@ fn of_trial(began: &str, trial: &Trial) -> Vec<String> {
         TrialEnd::Confirmed { left } => {
             words.extend(left.as_ref().map(|left| format!("{} was left and is quarantined", left.slot)));
         }
-        TrialEnd::GoingBack { reason } => words.push(reason.clone()),
+        TrialEnd::GoingBack { reason } | TrialEnd::Withdrawn { reason, .. } => words.push(reason.clone()),
         TrialEnd::RolledBack { reason, fault, .. } => {
             words.push(reason.clone());
             words.push(match fault {
@@ -95,6 +95,10 @@ fn ended(trial: &Trial) -> String {
         TrialEnd::Open => "on trial".to_owned(),
         TrialEnd::GoingBack { .. } => "failed its trial, on the way back".to_owned(),
         TrialEnd::Confirmed { .. } => "confirmed".to_owned(),
+        TrialEnd::Withdrawn { to, .. } => {
+            let to = to.as_ref().map_or("nothing".to_owned(), |Named { version, .. }| version.to_string());
+            format!("left without a verdict, {to} is current, nothing was started")
+        }
         TrialEnd::RolledBack { to, healthy, .. } => {
             let health = if *healthy { "healthy" } else { "NOT healthy" };
             to.as_ref().map_or("rolled back, nothing runs".to_owned(), |Named { version, .. }| {

@@ -94,6 +94,7 @@ async fn an_index_counts_more_than_names() {
     let share = Share::holding(&[
         ("index.json", index("sub/x.tar.gz").as_bytes()),
         ("sub/x.tar.gz", b"from the index"),
+        ("sub/x.tar.gz.sha256", b"sum"),
         ("otelcol_2.0.0_linux_amd64.tar.gz", b"unlisted"),
     ]);
     let source = share.named();
@@ -223,7 +224,7 @@ async fn what_is_not_there_is_missing() {
 #[tokio::test]
 async fn a_companion_that_cannot_be_read_is_not_an_absent_one() {
     let name = "otelcol_1.0.0_linux_amd64.tar.gz";
-    let share = Share::holding(&[(name, b"archive")]);
+    let share = Share::holding(&[(name, b"archive"), (&format!("{name}.sha256"), b"sum")]);
     fs::create_dir(share.directory.path().join(format!("{name}.sigstore.json"))).unwrap();
     let source = share.named();
     let release = source.release("1.0.0").await.unwrap().unwrap();

@@ -174,6 +174,7 @@ async fn templates_name_the_companions_that_an_entry_does_not() {
         ("/feed/a.tar.gz.sha256", "a sum"),
         ("/feed/a.tar.gz.sigstore.json", "a bundle"),
         ("/feed/b.tar.gz", "b"),
+        ("/feed/b.tar.gz.sha256", "b sum"),
         ("/feed/own.json", "b's own"),
     ] {
         mirror.server.put(path, content);

@@ -8,7 +8,7 @@ use std::{
 use myriarch_fetch::{FetchError, Http, HttpSettings, Templates, Waiting};
 use myriarch_tests::server::Lie;
 
-use crate::mirror::{ARCHIVE, BUNDLE, CHECKSUM, Mirror, noise, whole};
+use crate::mirror::{ARCHIVE, BUNDLE, CHECKSUM, Mirror, SIGNED, SUM, noise, whole};
 
 fn status(code: u16) -> Lie {
     Lie::Status { code, retry_after: None }
@@ -25,23 +25,18 @@ fn last(error: FetchError) -> (FetchError, u32) {
 #[tokio::test]
 async fn an_honest_server_is_believed() {
     let mirror = Mirror::holding(b"archive");
-    mirror.server.put(CHECKSUM, "sum");
-    mirror.server.put(BUNDLE, "{}");
     let download = mirror.bring(&mirror.http()).await.unwrap();
     assert_eq!(whole(&download), b"archive");
     assert_eq!(download.file_name, "otelcol_0.158.0_linux_amd64.tar.gz");
     let name = "otelcol_0.158.0_linux_amd64.tar.gz.sha256".to_owned();
-    assert_eq!(download.checksum, Some((name, b"sum".to_vec())));
-    assert_eq!(download.bundle, Some(b"{}".to_vec()));
+    assert_eq!(download.checksum, Some((name, SUM.into())));
+    assert_eq!(download.bundle, Some(SIGNED.into()));
 }
 
 #[tokio::test]
-async fn a_companion_is_absent_only_when_the_server_plainly_says_so() {
+async fn a_companion_that_fails_is_never_left_out() {
     for path in [CHECKSUM, BUNDLE] {
         let mirror = Mirror::holding(b"archive");
-        let download = mirror.bring(&mirror.once()).await.unwrap();
-        assert!(download.checksum.is_none() && download.bundle.is_none());
-        mirror.server.put(path, "content");
         for lie in [
             status(500),
             status(403),
@@ -66,6 +61,39 @@ async fn a_companion_is_absent_only_when_the_server_plainly_says_so() {
             let brought = mirror.bring(&mirror.once()).await;
             assert!(brought.is_err(), "{path} with {lie:?} gave {brought:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_checksum_file_that_is_named_must_be_there_and_a_bundle_may_be_guessed_in_vain() {
+    let mirror = Mirror::holding(b"archive");
+    mirror.server.remove(BUNDLE);
+    let download = mirror.bring(&mirror.once()).await.unwrap();
+    assert!(download.checksum.is_some() && download.bundle.is_none(), "{download:?}");
+
+    mirror.server.remove(CHECKSUM);
+    let error = mirror.bring(&mirror.once()).await.unwrap_err();
+    assert!(matches!(error, FetchError::NoCompanion { what: "checksum file", .. }), "{error:?}");
+    assert!(error.to_string().contains(&mirror.server.url_of(CHECKSUM)), "{error}");
+    assert!(!error.hint().is_empty());
+}
+
+#[tokio::test]
+async fn what_an_index_names_must_be_there() {
+    for (named, what) in [("checksum", "checksum file"), ("bundle", "bundle")] {
+        let mirror = Mirror::holding(b"archive");
+        mirror.server.put(
+            "/index.json",
+            format!(
+                r#"{{"schema":1,"releases":[{{"version":"1.0.0","assets":[{{"os":"linux","arch":"amd64",
+                    "archive":"{ARCHIVE}","{named}":"/gone"}}]}}]}}"#
+            ),
+        );
+        let http = mirror.indexed();
+        let release = http.release("1.0.0").await.unwrap().unwrap();
+        let error = http.download(&release, mirror.partial.path(), &|_, _| {}).await.unwrap_err();
+        assert!(matches!(error, FetchError::NoCompanion { what: found, .. } if found == what), "{error:?}");
+        assert_eq!(mirror.ranges().len(), 0, "no archive is moved for nothing");
     }
 }
 

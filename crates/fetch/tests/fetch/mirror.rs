@@ -17,15 +17,24 @@ pub(crate) const ARCHIVE: &str = "/otelcol_0.158.0_linux_amd64.tar.gz";
 pub(crate) const CHECKSUM: &str = "/otelcol_0.158.0_linux_amd64.tar.gz.sha256";
 pub(crate) const BUNDLE: &str = "/otelcol_0.158.0_linux_amd64.tar.gz.sigstore.json";
 
+/// What the checksum file says.
+pub(crate) const SUM: &str = "the sum";
+/// What the bundle says.
+pub(crate) const SIGNED: &str = "{\"signed\":true}";
+
 pub(crate) struct Mirror {
     pub(crate) server: Server,
     pub(crate) partial: TempDir,
 }
 
 impl Mirror {
+    /// A server with a checksum file, a bundle, and nothing that they belong to.
     pub(crate) fn new() -> Self {
         install_provider();
-        Self { server: Server::start(), partial: TempDir::new().unwrap() }
+        let server = Server::start();
+        server.put(CHECKSUM, SUM);
+        server.put(BUNDLE, SIGNED);
+        Self { server, partial: TempDir::new().unwrap() }
     }
 
     pub(crate) fn holding(archive: &[u8]) -> Self {

@@ -183,6 +183,7 @@ async fn another_downloads_origin_does_not_count() {
     let mirror = Mirror::holding(&archive);
     let other = "/otelcol_0.159.0_linux_amd64.tar.gz";
     mirror.server.put(other, archive.clone());
+    mirror.server.put(&format!("{other}.sha256"), "sum");
     mirror.bring(&mirror.once()).await.unwrap();
     let http = mirror.once();
     let newer = http.locate("0.159.0").unwrap();

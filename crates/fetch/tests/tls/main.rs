@@ -1,4 +1,4 @@
-//! Over TLS the machine's own trust decides. Each test runs in a process of its own, since the place of the
+//! Over TLS the machine's own trust decides, and the CA that is named besides. Each test runs in a process of its own, since the place of the
 //! machine's roots is taken from the environment.
 //!
 //! `server.pem` is for 127.0.0.1 and signed by `ca.pem`, whose key is gone; `other-ca.pem` signed nothing. All
@@ -21,7 +21,7 @@ use std::{
 };
 
 use myriarch_fetch::{FetchError, Http, HttpSettings, Proxy, Templates};
-use myriarch_tests::server::Server;
+use myriarch_tests::{proxy, server::Server, tls};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
@@ -49,6 +49,155 @@ fn a_ca_that_the_machine_does_not_know_is_refused_and_not_asked_again() {
     assert!(matches!(error, FetchError::Untrusted { .. }), "{error:?}");
     assert!(error.chain().contains("UnknownIssuer"), "{}", error.chain());
     assert_eq!(server.connections.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_ca_that_is_named_is_trusted_besides_the_machines_own() {
+    let name = "a_ca_that_is_named_is_trusted_besides_the_machines_own";
+    if !in_a_process_that_trusts(name, &file("other-ca.pem")) {
+        return;
+    }
+    let plain = Server::start();
+    plain.put("/1.tar.gz", "archive");
+    let url = tls::before(plain.address());
+    let with = |authorities: PathBuf| HttpSettings {
+        proxy: Proxy::Direct,
+        authorities: Some(authorities),
+        ..HttpSettings::default()
+    };
+    assert_eq!(bring_with(&url, with(file("ca.pem"))).unwrap(), b"archive");
+    let error = bring_with(&url, with(file("other-ca.pem"))).unwrap_err();
+    assert!(matches!(error, FetchError::Untrusted { .. }), "{error:?}");
+    assert!(error.hint().contains("source.ca"), "{}", error.hint());
+
+    // Roots of the machine go on counting beside it.
+    let directory = tempfile::tempdir().unwrap();
+    let both = directory.path().join("both.pem");
+    let [ca, other] = ["ca.pem", "other-ca.pem"].map(|name| fs::read(file(name)).unwrap());
+    fs::write(&both, [other.as_slice(), &ca].concat()).unwrap();
+    assert_eq!(bring_with(&url, with(both)).unwrap(), b"archive");
+}
+
+#[test]
+fn the_machines_roots_count_beside_a_ca_that_is_named() {
+    let name = "the_machines_roots_count_beside_a_ca_that_is_named";
+    if !in_a_process_that_trusts(name, &file("ca.pem")) {
+        return;
+    }
+    let plain = Server::start();
+    plain.put("/1.tar.gz", "archive");
+    let authorities = Some(file("other-ca.pem"));
+    let settings = HttpSettings { proxy: Proxy::Direct, authorities, ..HttpSettings::default() };
+    assert_eq!(bring_with(&tls::before(plain.address()), settings).unwrap(), b"archive");
+}
+
+#[test]
+fn a_ca_suffices_where_the_machine_has_no_roots_and_can_be_put_there_later() {
+    let name = "a_ca_suffices_where_the_machine_has_no_roots_and_can_be_put_there_later";
+    if !in_a_process_that_trusts(name, Path::new("/nowhere/roots.pem")) {
+        return;
+    }
+    let plain = Server::start();
+    plain.put("/1.tar.gz", "archive");
+    let directory = tempfile::tempdir().unwrap();
+    let authorities = directory.path().join("ca.pem");
+    let settings = HttpSettings {
+        proxy: Proxy::Direct,
+        authorities: Some(authorities.clone()),
+        templates: Some(Templates {
+            archive: format!("{}/{{version}}.tar.gz", tls::before(plain.address())),
+            checksum: None,
+            bundle: None,
+        }),
+        ..HttpSettings::default()
+    };
+    let http = Http::new(settings).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let bring = || runtime.block_on(http.download(&http.locate("1").unwrap(), directory.path(), &|_, _| {}));
+    for (content, words) in [
+        (None, "found no file"),
+        (Some(""), "found none"),
+        (Some("a text"), "found none"),
+        (
+            Some("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+            "found certificate 1 damaged",
+        ),
+        (Some("-----BEGIN CERTIFICATE-----\nAAAA\n"), "found certificate 1 damaged"),
+    ] {
+        if let Some(content) = content {
+            fs::write(&authorities, content).unwrap();
+        }
+        let error = bring().unwrap_err();
+        assert!(matches!(error, FetchError::Authorities { .. }), "{error:?}");
+        assert!(error.chain().contains(words), "{}", error.chain());
+        assert!(error.hint().contains(&*authorities.to_string_lossy()), "{}", error.hint());
+    }
+    fs::copy(file("ca.pem"), &authorities).unwrap();
+    assert_eq!(fs::read(bring().unwrap().archive).unwrap(), b"archive");
+}
+
+#[test]
+fn https_goes_through_a_proxy_that_sees_none_of_it() {
+    if !in_a_process_that_trusts("https_goes_through_a_proxy_that_sees_none_of_it", &file("ca.pem")) {
+        return;
+    }
+    let plain = Server::start();
+    plain.put("/1.tar.gz", "archive");
+    let url = tls::before(plain.address());
+    let host = url.trim_start_matches("https://").to_owned();
+    let proxy = proxy::Proxy::with_key(&[(&host, host.parse().unwrap())], "Basic bWU6czNjcmV0");
+    let directory = tempfile::tempdir().unwrap();
+    let secret = directory.path().join("credentials");
+    fs::write(&secret, "Bearer t0ken").unwrap();
+    fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let with = |proxy: String| HttpSettings {
+        proxy: Proxy::Through(proxy),
+        credentials: Some(secret.clone()),
+        retries: myriarch_fetch::Retries { times: 0, ..Default::default() },
+        ..HttpSettings::default()
+    };
+    let brought = bring_with(&url, with(format!("http://me:s3cret@{}", proxy.address())));
+    assert_eq!(brought.unwrap(), b"archive");
+    assert!(proxy.asked()[0].starts_with(&format!("CONNECT {host} ")), "{:?}", proxy.asked());
+    assert!(proxy.asked().iter().all(|asked| !asked.contains("t0ken")), "{:?}", proxy.asked());
+    assert_eq!(plain.requests()[0].header("authorization"), Some("Bearer t0ken"));
+    assert_eq!(plain.requests()[0].header("proxy-authorization"), None);
+
+    let error = bring_with(&url, with(proxy.url())).unwrap_err();
+    assert!(matches!(error, FetchError::Connect { proxy: Some(_), .. }), "{error:?}");
+    assert!(error.chain().contains("through the proxy"), "{}", error.chain());
+    assert!(error.hint().contains("source.proxy"), "{}", error.hint());
+}
+
+#[test]
+fn the_environments_proxy_is_used_unless_another_is_configured() {
+    let name = "the_environments_proxy_is_used_unless_another_is_configured";
+    if env::var_os(CHILD).is_none() {
+        let proxy = proxy::Proxy::knowing(&[]);
+        let output = Command::new(env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture"])
+            .env(CHILD, "1")
+            .env("http_proxy", proxy.url())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(proxy.asked().len(), 1, "{:?}", proxy.asked());
+        return;
+    }
+    rustls::crypto::aws_lc_rs::default_provider().install_default().unwrap();
+    let server = Server::start();
+    server.put("/1.tar.gz", "archive");
+    let with = |proxy| HttpSettings {
+        proxy,
+        retries: myriarch_fetch::Retries { times: 0, ..Default::default() },
+        ..HttpSettings::default()
+    };
+    let error = bring_with(&server.url(), with(Proxy::FromEnvironment)).unwrap_err();
+    assert!(matches!(error, FetchError::Status { status: 502, .. }), "{error:?}");
+    assert_eq!(bring_with(&server.url(), with(Proxy::Direct)).unwrap(), b"archive");
+    let ours = proxy::Proxy::knowing(&[(server.url().trim_start_matches("http://"), server.address())]);
+    assert_eq!(bring_with(&server.url(), with(Proxy::Through(ours.url()))).unwrap(), b"archive");
+    assert_eq!(ours.asked().len(), 1);
 }
 
 #[test]
@@ -116,10 +265,12 @@ fn in_a_process_that_trusts(name: &str, roots: &Path) -> bool {
 }
 
 fn bring(url: &str) -> Result<Vec<u8>, FetchError> {
+    bring_with(url, HttpSettings { proxy: Proxy::Direct, ..HttpSettings::default() })
+}
+
+fn bring_with(url: &str, settings: HttpSettings) -> Result<Vec<u8>, FetchError> {
     let templates = Templates { archive: format!("{url}/{{version}}.tar.gz"), checksum: None, bundle: None };
-    let settings =
-        HttpSettings { templates: Some(templates), proxy: Proxy::Direct, ..HttpSettings::default() };
-    let http = Http::new(settings)?;
+    let http = Http::new(HttpSettings { templates: Some(templates), ..settings })?;
     let partial = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let download = runtime.block_on(http.download(&http.locate("1")?, partial.path(), &|_, _| {}))?;

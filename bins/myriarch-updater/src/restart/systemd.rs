@@ -1,0 +1,369 @@
+//! Restart of a unit of systemd's.
+//!
+//! systemd starts the program, restarts it when it ends, and may be asked by others at any time. So after a restart
+//! of ours the unit is looked at four times a second, and what it does is told apart by the id that each run has and
+//! by the count of restarts that systemd made by itself:
+//!
+//! - another run, counted: the program ended by itself;
+//! - another run, not counted: somebody else restarted it;
+//! - no run and a failure: the program ended by itself, unless memory ran out or it was killed from outside;
+//! - no run and no failure: somebody stopped it, or it ended by itself without an error. Only systemd's log tells.
+//!
+//! That a unit is active is never taken for healthy, and a failure that was there before ours is never reset.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use myriarch_systemd::{ActiveState, Ended as Exit, Systemd, SystemdError, Unit, UnitName};
+use myriarch_update::{AtRest, Ended, Event, Found, NotReady, Observe, Restart, RestartError, StartedBy};
+use tokio::time::{Instant, sleep};
+
+use crate::accounts;
+
+/// Between two looks at a unit on trial. One takes 19 ms of systemd and systemctl together.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long a restart may take where the unit's own files set no limit.
+const WITHOUT_LIMIT: Duration = Duration::from_secs(90);
+/// The longest restart that is waited for, whatever the unit's files allow.
+const LONGEST: Duration = Duration::from_mins(10);
+/// What a restart may take beyond the limits of the unit's own stop and start.
+const SLACK: Duration = Duration::from_secs(10);
+
+/// A unit in the hands of the chain.
+#[derive(Debug)]
+pub(crate) struct SystemdRestart {
+    systemd: Systemd,
+    unit: UnitName,
+    timeout: Option<Duration>,
+    /// The collector's path through `current`: a unit that starts something else starts a supervisor.
+    program: PathBuf,
+    observe: Arc<dyn Observe>,
+    known: Mutex<Known>,
+}
+
+/// What is known of the unit from what we did.
+#[derive(Debug, Default)]
+struct Known {
+    /// The run that is watched.
+    run: Option<Run>,
+    /// Whether a failed state is of our doing, so that it may be reset.
+    failure: Failure,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Run {
+    invocation: String,
+    pid: Option<u32>,
+    /// Restarts that systemd had made by itself when the watch began.
+    restarts: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Failure {
+    /// It was there before.
+    #[default]
+    Foreign,
+    /// It came by a trial.
+    Ours,
+}
+
+impl SystemdRestart {
+    pub(crate) fn new(
+        systemd: Systemd,
+        unit: UnitName,
+        timeout: Option<Duration>,
+        program: PathBuf,
+        observe: Arc<dyn Observe>,
+    ) -> Self {
+        Self { systemd, unit, timeout, program, observe, known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say(&self, words: String) {
+        self.observe.observe(&Event::Notice { words });
+    }
+
+    /// A unit that could be started at all.
+    async fn startable(&self) -> Result<Unit, SystemdError> {
+        let unit = self.systemd.unit(&self.unit).await?;
+        unit.startable()?;
+        Ok(unit)
+    }
+
+    fn deadline(&self, unit: &Unit) -> Duration {
+        self.timeout.unwrap_or_else(|| match (unit.timeout_stop, unit.timeout_start) {
+            (Some(stop), Some(start)) => (stop + start + SLACK).min(LONGEST),
+            _ => WITHOUT_LIMIT,
+        })
+    }
+
+    async fn restart_unit(&self) -> Result<(), RestartError> {
+        let before = self.startable().await.map_err(|error| self.surroundings(&error))?;
+        let failed = before.active_state == ActiveState::Failed;
+        if failed && self.known().failure == Failure::Ours {
+            self.systemd.reset_failed(&self.unit).await.map_err(|error| self.surroundings(&error))?;
+        }
+        match self.systemd.restart(&self.unit, self.deadline(&before)).await {
+            Ok(()) => {}
+            // Whoever asked for something else has it: a restart is watched like ours.
+            Err(SystemdError::Canceled { .. }) => {
+                let now = self.at_rest_or_running().await;
+                if now.is_some_and(|unit| unit.active_state == ActiveState::Inactive) {
+                    let reason = format!("{} was stopped by somebody else while it was restarted", self.unit);
+                    return Err(RestartError::Stopped { reason });
+                }
+            }
+            Err(SystemdError::Failed { unit, .. }) if is_refused(&before, &unit) => {
+                return Err(RestartError::Surroundings {
+                    reason: format!(
+                        "{}: it was {} before the update, and systemd refuses another start; `systemctl reset-failed {}` allows it",
+                        self.unit,
+                        before.words(),
+                        self.unit
+                    ),
+                });
+            }
+            Err(error @ SystemdError::Failed { .. }) => {
+                self.known().failure = Failure::Ours;
+                return Err(self.judged(&error));
+            }
+            // It was waited for as long as it may take, and did not come up.
+            Err(error @ SystemdError::TimedOut { .. }) => {
+                self.known().failure = Failure::Ours;
+                return Err(RestartError::Program { reason: format!("{}: {error}", self.unit) });
+            }
+            Err(error) => return Err(self.surroundings(&error)),
+        }
+        let now = self.systemd.unit(&self.unit).await.map_err(|error| self.surroundings(&error))?;
+        let mut known = self.known();
+        known.failure = Failure::Ours;
+        // A start that somebody asks for sets the count to nothing: whatever it says by now came after ours.
+        known.run = Some(Run { restarts: 0, ..Run::of(&now) });
+        Ok(())
+    }
+
+    /// Whose fault a start is that systemd made and that failed.
+    fn judged(&self, error: &SystemdError) -> RestartError {
+        let SystemdError::Failed { unit, .. } = error else { return self.surroundings(error) };
+        let reason = format!("{error}");
+        match by(unit) {
+            By::Itself if !unit.ended.is_some_and(Exit::is_before_the_program) => {
+                RestartError::Program { reason }
+            }
+            _ => RestartError::Surroundings { reason },
+        }
+    }
+
+    fn surroundings(&self, error: &SystemdError) -> RestartError {
+        self.say(format!("{}: hint: {}", self.unit, error.hint()));
+        RestartError::Surroundings { reason: error.to_string() }
+    }
+
+    /// What has become of the run that is watched; none while it runs, and where that cannot be known now.
+    async fn become_of_it(&self) -> Option<Ended> {
+        let run = self.known().run.clone()?;
+        let unit = self.at_rest_or_running().await?;
+        let name = &self.unit;
+        match unit.active_state {
+            ActiveState::Active if unit.invocation_id == run.invocation && unit.main_pid == run.pid => None,
+            ActiveState::Active | ActiveState::Activating if unit.restarts > run.restarts => {
+                let times = unit.restarts - run.restarts;
+                let restarted = format!("systemd has restarted {name} {times} times since");
+                Some(Ended::ByItself(match unit.ended {
+                    Some(ended) => format!("{ended}; {restarted}"),
+                    None => restarted,
+                }))
+            }
+            ActiveState::Activating if unit.sub_state.starts_with("auto-restart") => {
+                Some(Ended::ByItself(format!("{name} is {}", unit.words())))
+            }
+            ActiveState::Active
+            | ActiveState::Activating
+            | ActiveState::Other(_)
+            | ActiveState::Deactivating => {
+                let now = Run::of(&unit);
+                let before = self.known().run.replace(now.clone());
+                if before == Some(now) {
+                    return None;
+                }
+                Some(Ended::Restarted(format!("{name} was restarted by somebody else")))
+            }
+            ActiveState::Failed => Some(self.failed(&unit)),
+            ActiveState::Inactive => self.stopped_or_over(&unit, &run).await,
+        }
+    }
+
+    /// The unit when it is neither being stopped nor about to be started, or after as long as that may take.
+    async fn at_rest_or_running(&self) -> Option<Unit> {
+        let began = Instant::now();
+        loop {
+            let unit = self.systemd.unit(&self.unit).await.ok()?;
+            let between = matches!(unit.active_state, ActiveState::Deactivating)
+                || (unit.job.is_some() && unit.active_state != ActiveState::Active);
+            if !between || began.elapsed() > self.deadline(&unit) {
+                return Some(unit);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn failed(&self, unit: &Unit) -> Ended {
+        let words = format!("{} is {}", self.unit, unit.words());
+        match by(unit) {
+            By::Itself => Ended::ByItself(words),
+            By::Surroundings => Ended::BySurroundings(words),
+            By::Stop => Ended::Stopped(format!("{words}: somebody else asked for its stop")),
+        }
+    }
+
+    /// A unit that restarts whatever ends is inactive only if it was stopped; of another systemd's log tells.
+    async fn stopped_or_over(&self, unit: &Unit, run: &Run) -> Option<Ended> {
+        // When the machine goes down all units are stopped. So are we, and the trial stays open.
+        if self.systemd.is_shutting_down().await.unwrap_or(false) {
+            return None;
+        }
+        let stopped = Ended::Stopped(format!("{} was stopped by somebody else", self.unit));
+        if unit.restart == "always" || unit.restart == "on-success" {
+            return Some(stopped);
+        }
+        // It was over before it was seen to run: nobody stops a program that fast.
+        if run.invocation.is_empty() {
+            return Some(Ended::ByItself(format!("{} ended at once, without an error", self.unit)));
+        }
+        Some(match self.systemd.was_asked_to_stop(&run.invocation).await {
+            Ok(true) => stopped,
+            Ok(false) => {
+                Ended::ByItself(format!("{} ended without an error and is not restarted", self.unit))
+            }
+            Err(error) => {
+                self.say(format!("whether {} was stopped cannot be seen: {error}", self.unit));
+                Ended::ByItself(format!("{} does not run any more", self.unit))
+            }
+        })
+    }
+}
+
+#[async_trait]
+impl Restart for SystemdRestart {
+    async fn restart(&self, _program: &Path) -> Result<(), RestartError> {
+        self.restart_unit().await
+    }
+
+    async fn stop(&self) -> Result<(), RestartError> {
+        self.known().run = None;
+        let unit = self.systemd.unit(&self.unit).await.map_err(|error| self.surroundings(&error))?;
+        let deadline = self.deadline(&unit);
+        self.systemd.stop(&self.unit, deadline).await.map_err(|error| self.surroundings(&error))
+    }
+
+    async fn ended(&self) -> Ended {
+        loop {
+            if let Some(ended) = self.become_of_it().await {
+                return ended;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn look(&self) -> Option<Ended> {
+        self.become_of_it().await
+    }
+
+    async fn ready(&self) -> Result<(), NotReady> {
+        {
+            let mut known = self.known();
+            *known = Known::default();
+        }
+        self.startable()
+            .await
+            .map(drop)
+            .map_err(|error| NotReady { reason: error.to_string(), hint: error.hint() })
+    }
+
+    async fn find(&self) -> Found {
+        self.known().failure = Failure::Ours;
+        let Some(unit) = self.at_rest_or_running().await else { return Found::Unknown };
+        match unit.active_state {
+            ActiveState::Failed => Found::Failed(self.failed(&unit)),
+            ActiveState::Inactive => Found::Stopped(format!("{} does not run", self.unit)),
+            ActiveState::Activating if unit.sub_state.starts_with("auto-restart") => {
+                Found::Failed(Ended::ByItself(format!("{} is {}", self.unit, unit.words())))
+            }
+            _ => {
+                self.known().run = Some(Run::of(&unit));
+                Found::Running
+            }
+        }
+    }
+
+    async fn is_stopped(&self) -> bool {
+        let unit = self.systemd.unit(&self.unit).await;
+        unit.is_ok_and(|unit| unit.active_state == ActiveState::Inactive && unit.job.is_none())
+    }
+
+    async fn at_rest(&self) -> Option<AtRest> {
+        let unit = self.systemd.unit(&self.unit).await.ok()?;
+        let credentials = accounts::of_unit(&unit);
+        let home = credentials.as_ref().and_then(|who| accounts::home(who.uid));
+        let start = match unit.start_command(accounts::variables(&unit, home.as_deref())) {
+            Ok(start) => start?,
+            Err(error) => {
+                self.say(error.to_string());
+                return None;
+            }
+        };
+        let supervised = start.path != self.program;
+        Some(AtRest {
+            configuration: None,
+            arguments: if supervised {
+                vec![]
+            } else {
+                start.arguments.into_iter().map(Into::into).collect()
+            },
+            environment: Some(
+                start.environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            ),
+            working_directory: accounts::working_directory(&unit, home.as_deref()),
+            credentials,
+            started_by: if supervised { StartedBy::Supervisor } else { StartedBy::Keeper },
+        })
+    }
+}
+
+impl Run {
+    fn of(unit: &Unit) -> Self {
+        Self { invocation: unit.invocation_id.clone(), pid: unit.main_pid, restarts: unit.restarts }
+    }
+}
+
+/// Whose doing a failure is.
+enum By {
+    Itself,
+    Surroundings,
+    Stop,
+}
+
+fn by(unit: &Unit) -> By {
+    match (unit.result.as_str(), unit.ended) {
+        // Nothing kills itself by SIGKILL; where memory ran out, older systems say no more than that.
+        ("oom-kill" | "resources" | "exec-condition" | "start-limit-hit", _)
+        | ("signal", Some(Exit::Killed(9))) => By::Surroundings,
+        // Once it ran, only a stop has a limit.
+        ("timeout", _) if unit.sub_state == "failed" && unit.service_type == "simple" => By::Stop,
+        _ => By::Itself,
+    }
+}
+
+/// Whether systemd did not even begin: the unit is as it was, held by its start limit.
+fn is_refused(before: &Unit, after: &Unit) -> bool {
+    before.active_state == ActiveState::Failed
+        && after.active_state == ActiveState::Failed
+        && before.invocation_id == after.invocation_id
+}
