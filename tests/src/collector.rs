@@ -91,6 +91,13 @@ impl StandIn {
         self
     }
 
+    /// What it says, on standard error, once it runs.
+    #[must_use]
+    pub fn says(mut self, words: &str) -> Self {
+        words.clone_into(&mut self.script.says);
+        self
+    }
+
     /// Applies the end to the supervisor's bootstrap run as well.
     #[must_use]
     pub fn also_in_bootstrap(mut self) -> Self {

@@ -84,6 +84,13 @@ fn real_collector_that_crashes_on_trial_is_left_and_quarantined() {
     let output = machine.verb(&["update"]);
     assert_eq!(output.status.code(), Some(3), "{}", words(&output));
     assert_eq!(machine.running_version().as_deref(), Some("0.149.0"));
+    // Its supervisor has emptied its log since: what it said was kept before.
+    let panic = "panic: crash-on-start: this build ends when it is started";
+    for screen in ["history", "status"] {
+        let said = words(&machine.verb(&[screen]));
+        assert!(said.contains(&format!("it said: {panic}")), "{said}");
+        assert!(said.contains(&format!("log kept: {}", machine.store().join("logs").display())), "{said}");
+    }
     let output = machine.verb(&["update", "--to", "0.158.2"]);
     assert_eq!(output.status.code(), Some(5), "{}", words(&output));
     assert!(words(&output).contains("is quarantined since"), "{}", words(&output));

@@ -20,12 +20,15 @@ use myriarch_probe::{Identity, Probe, ProbeSettings, exec::Credentials};
 use myriarch_store::{LockError, Store, StoreError, Writer};
 use myriarch_supervise::{Output, Signal, Spec, Stop};
 use myriarch_systemd::{Systemd, UnitName};
-use myriarch_update::{AtRest, Observe, Ports, Restart, Settings, StartedBy, Updater, Validation};
+use myriarch_update::{
+    AtRest, Observe, Ports, ProgramLog, Redactor, Restart, Settings, StartedBy, Updater, Validation,
+};
 use myriarch_verify::{KeylessRule, KeylessSpec, Pins, Rule, TrustPolicy, TrustPolicyError, TrustedRoot};
 
 use crate::{
     accounts::{self, Unknown},
     clock::SystemClock,
+    program_log::FileLog,
     restart::{ChildRestart, CommandRestart, SystemdRestart},
     source::ReleaseSource,
     words::with_causes,
@@ -79,11 +82,13 @@ pub(crate) fn existing_store(config: &Config) -> Result<Store, StoreError> {
 pub(crate) struct Parts {
     settings: Settings,
     source: Arc<ReleaseSource>,
+    log: Arc<dyn ProgramLog>,
 }
 
 /// The parts, or what in the configuration cannot be used.
 pub(crate) fn parts(config: &Config) -> Result<Parts, ComposeError> {
-    Ok(Parts { settings: settings(config)?, source: Arc::new(source(config)?) })
+    let log = Arc::new(FileLog::new(config.trial.log.clone()));
+    Ok(Parts { settings: settings(config)?, source: Arc::new(source(config)?), log })
 }
 
 /// The updater of this service, the one writer of its store.
@@ -93,8 +98,8 @@ pub(crate) fn updater(
     restart: Arc<dyn Restart>,
     observe: Arc<dyn Observe>,
 ) -> Updater {
-    let Parts { settings, source } = parts;
-    Updater::new(store, settings, Ports { source, restart, observe, clock: Arc::new(SystemClock) })
+    let Parts { settings, source, log } = parts;
+    Updater::new(store, settings, Ports { source, restart, log, observe, clock: Arc::new(SystemClock) })
 }
 
 fn settings(config: &Config) -> Result<Settings, ComposeError> {
@@ -115,7 +120,20 @@ fn settings(config: &Config) -> Result<Settings, ComposeError> {
         keep: usize::try_from(config.store.keep).unwrap_or(usize::MAX),
         tries: config.trial.tries,
         largest_program: config.source.max_archive.saturating_mul(LARGEST_EXPANSION),
+        redactor: redactor(config),
     })
+}
+
+/// Knows the secrets of the environment that the program is started in, as far as it is told here. The program may
+/// quote them in whatever it says.
+pub(crate) fn redactor(config: &Config) -> Redactor {
+    let child = match &config.restart {
+        config::Restart::Child(child) => Some(&child.environment),
+        config::Restart::Command(_) | config::Restart::Systemd(_) => None,
+    };
+    let told = child.into_iter().chain([&config.validate.environment]).flatten();
+    let told = told.map(|(name, value)| (name.into(), value.into()));
+    Redactor::default().with_environment(std::env::vars_os().chain(told))
 }
 
 /// What the configuration trusts.
@@ -318,7 +336,7 @@ pub(crate) fn restart(config: &Config, observe: Arc<dyn Observe>) -> Arc<dyn Res
         }
         config::Restart::Command(command) => {
             let (restart, stop) = (command.command.clone(), command.stop_command.clone());
-            Arc::new(CommandRestart::new(restart, stop, command.timeout))
+            Arc::new(CommandRestart::new(restart, stop, command.timeout, redactor(config)))
         }
         config::Restart::Systemd(systemd) => {
             let (unit, timeout) = (systemd.unit.clone(), systemd.timeout);

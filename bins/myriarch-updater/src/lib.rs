@@ -10,6 +10,7 @@ mod doctor;
 mod import;
 mod look;
 mod observers;
+mod program_log;
 mod recover;
 mod restart;
 mod serve;
@@ -127,8 +128,8 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
         Verb::Config(_) => {
             finish(line, &Ending::done(format!("{} is valid", line.configuration().display())))
         }
-        Verb::Recover(asked) => finish(line, &recover::ending(&config, asked, reporter).await),
-        Verb::Import(asked) => import(line, asked, &config, reporter).await,
+        Verb::Recover(asked) => finish(line, &Box::pin(recover::ending(&config, asked, reporter)).await),
+        Verb::Import(asked) => Box::pin(import(line, asked, &config, reporter)).await,
         Verb::Check => finish(line, &act(&config, Asked::Check {}, reporter).await),
         Verb::Update(to) => finish(line, &act(&config, Asked::Update { to: to.to.clone() }, reporter).await),
         Verb::Rollback(to) => {

@@ -207,7 +207,7 @@ async fn health(config: &Config, store: &Store, running: &[Running]) -> Health {
     match probe.once((file.dev, file.ino)).await {
         Reading::Ready => Health::Healthy,
         Reading::NotReady(seen) | Reading::Impostor(seen) | Reading::Restarted(seen) => {
-            Health::NotHealthy { seen }
+            Health::NotHealthy { seen: compose::redactor(config).redact(&seen) }
         }
     }
 }

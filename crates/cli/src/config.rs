@@ -376,11 +376,13 @@ pub enum IdentityCheck {
     Skip,
 }
 
-/// How often an interrupted trial is taken up again.
+/// How often an interrupted trial is taken up again, and where the program says what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
     /// Starts that may follow an interrupted trial.
     pub tries: u8,
+    /// A file that the program writes its log to, besides the one beside the effective configuration.
+    pub log: Option<PathBuf>,
 }
 
 impl Config {

@@ -98,6 +98,7 @@ fn the_example_is_valid_and_its_commented_defaults_are_the_defaults() {
         "components",
         "command = [\"/usr",
         "timeout = \"90s\"",
+        "log",
     ];
     let mut after_example = Config::example().to_owned();
     for line in Config::example().lines() {
@@ -181,6 +182,7 @@ soak = "0s"
 tolerate = 0
 [trial]
 tries = 0
+log = "/var/log/col.log"
 "#;
     for text in [MINIMAL, full, Config::example()] {
         let mut config = parse(text).unwrap();

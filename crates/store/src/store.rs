@@ -88,6 +88,11 @@ impl Store {
         self.root.join("status.json")
     }
 
+    /// Where the last words of programs are kept whose trials failed.
+    pub fn logs_dir(&self) -> PathBuf {
+        self.root.join("logs")
+    }
+
     /// Where the last look at what is on offer is.
     pub fn look_path(&self) -> PathBuf {
         self.root.join("look.json")

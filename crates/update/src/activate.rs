@@ -13,6 +13,7 @@ use crate::{
     outcome::{Fault, Refusal, RefusalKind, Stage},
     ports::NotReady,
     recovery::last_confirmed,
+    redact::Redactor,
     state::State,
     surroundings::Surroundings,
     validate::Validated,
@@ -30,11 +31,12 @@ pub(crate) struct OnTrial {
     pub(crate) surroundings: Surroundings,
     /// The file of the effective configuration, where it is known.
     pub(crate) effective: Option<PathBuf>,
+    pub(crate) redactor: Redactor,
 }
 
 impl Updater {
     pub(crate) fn activate(&self, validated: Validated) -> Result<OnTrial, Error> {
-        let Validated { slot, baseline, surroundings, leaving, effective } = validated;
+        let Validated { slot, baseline, surroundings, leaving, effective, redactor } = validated;
         slot.check().map_err(|damage| Refusal {
             stage: Stage::Validate,
             kind: RefusalKind::Environment,
@@ -45,7 +47,7 @@ impl Updater {
         let build = Build::of(&slot)?;
         let from = self.good_before(&build)?;
         self.put_on_trial(
-            OnTrial { slot, build, from, leaving, baseline, surroundings, effective },
+            OnTrial { slot, build, from, leaving, baseline, surroundings, effective, redactor },
             self.settings.tries,
         )
     }

@@ -26,8 +26,9 @@ use crate::{
     event::Event,
     journal::{Entry, Journal, JournalError, Line},
     outcome::{Outcome, Refusal},
-    ports::{Clock, Observe, Restart, Source},
+    ports::{Clock, Observe, ProgramLog, Restart, Source},
     recovery::{Recovery, recover},
+    redact::Redactor,
     resume::Resumed,
     select::Selection,
     state::State,
@@ -56,6 +57,8 @@ pub struct Settings {
     pub tries: u8,
     /// The largest program accepted, in bytes.
     pub largest_program: u64,
+    /// Takes secrets out of what is quoted from the program. It learns the running one's by itself.
+    pub redactor: Redactor,
 }
 
 /// How a candidate is asked before anything stops.
@@ -105,6 +108,8 @@ pub struct Ports {
     pub source: Arc<dyn Source>,
     /// How the program is restarted.
     pub restart: Arc<dyn Restart>,
+    /// What it says on trial.
+    pub log: Arc<dyn ProgramLog>,
     /// Who is told.
     pub observe: Arc<dyn Observe>,
     /// What time it is.

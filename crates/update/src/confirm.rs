@@ -19,6 +19,7 @@ use crate::{
     journal::{Entry, Leaving, Took},
     outcome::{Fault, Outcome, RolledBack},
     ports::{Ended, RestartError},
+    redact::Redactor,
     resume::{WayBack, runs},
 };
 
@@ -72,6 +73,7 @@ const RETURN_STARTS: u32 = 3;
 const FOREIGN_RESTARTS: u32 = 5;
 
 impl Updater {
+    /// Judges and tells nobody yet: what was seen may have to be redacted first.
     pub(crate) async fn judge_baseline(&self, current: Option<&Slot>) -> Baseline {
         let Some(file) = current.and_then(|slot| slot.file_id().ok()) else { return Baseline::Nothing };
         let mut last = String::new();
@@ -80,15 +82,29 @@ impl Updater {
                 tokio::time::sleep(self.settings.probe.interval()).await;
             }
             match self.settings.probe.once((file.dev, file.ino)).await {
-                Reading::Ready => {
-                    self.tell(&Event::Baseline { healthy: true, detail: "healthy".to_owned() });
-                    return Baseline::Healthy;
-                }
+                Reading::Ready => return Baseline::Healthy,
                 Reading::NotReady(seen) | Reading::Impostor(seen) | Reading::Restarted(seen) => last = seen,
             }
         }
-        self.tell(&Event::Baseline { healthy: false, detail: last.clone() });
         Baseline::Unhealthy(last)
+    }
+
+    /// Tells what was judged; answers it without secrets.
+    pub(crate) fn tell_baseline(&self, baseline: Baseline, redactor: &Redactor) -> Baseline {
+        let baseline = match baseline {
+            Baseline::Unhealthy(seen) => Baseline::Unhealthy(redactor.redact(&seen)),
+            other => other,
+        };
+        match &baseline {
+            Baseline::Healthy => {
+                self.tell(&Event::Baseline { healthy: true, detail: "healthy".to_owned() });
+            }
+            Baseline::Unhealthy(seen) => {
+                self.tell(&Event::Baseline { healthy: false, detail: seen.clone() });
+            }
+            Baseline::Nothing => {}
+        }
+        baseline
     }
 
     /// Restarts into the build on trial and watches it settle and soak. From here on there is always an
@@ -125,8 +141,15 @@ impl Updater {
                     Whose::ItsOwn => excuse(&on_trial),
                 };
                 let trial = Some(self.since(began));
-                let OnTrial { build, from: to, .. } = on_trial;
-                self.give_up(Failure { build, to, reason, excuse, excerpt: None, began, trial }).await
+                // The candidate may have been given a configuration that nobody has read yet.
+                let redactor = self.with_configurations(on_trial.redactor, on_trial.effective.as_deref());
+                // The way back empties the log.
+                let excerpt = self.excerpt(&on_trial.build, &redactor).await;
+                let reason = redactor.redact(&reason);
+                let excuse = excuse.map(|excuse| redactor.redact(&excuse));
+                let (build, to) = (on_trial.build, on_trial.from);
+                let failure = Failure { build, to, reason, excuse, excerpt, began, trial, redactor };
+                self.give_up(failure).await
             }
         }
     }
@@ -139,11 +162,9 @@ impl Updater {
             Err(Failed { reason, whose: Whose::ItsOwn | Whose::Surroundings })
                 if bootstrap_hangs(on_trial.effective.as_deref()) =>
             {
-                self.tell(&Event::Notice {
-                    words: format!(
-                        "the supervisor did not get past its bootstrap ({reason}); it starts again"
-                    ),
-                });
+                let words =
+                    format!("the supervisor did not get past its bootstrap ({reason}); it starts again");
+                self.tell(&Event::Notice { words: on_trial.redactor.redact(&words) });
                 self.try_once(on_trial, First::Start, began).await
             }
             tried => tried,
@@ -151,6 +172,24 @@ impl Updater {
     }
 
     async fn try_once(&self, on_trial: &OnTrial, first: First, began: Duration) -> Result<Duration, Failed> {
+        self.listen(on_trial.effective.as_deref()).await;
+        let followed = async {
+            self.ports.log.follow().await;
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            tried = self.start_and_watch(on_trial, first, began) => tried,
+            never = followed => never,
+        }
+    }
+
+    async fn start_and_watch(
+        &self,
+        on_trial: &OnTrial,
+        first: First,
+        began: Duration,
+    ) -> Result<Duration, Failed> {
         let file = on_trial.slot.file_id().map_err(|error| Failed {
             reason: format!("the slot cannot be read: {error}"),
             whose: Whose::Surroundings,
@@ -237,9 +276,9 @@ impl Updater {
     /// The way back: `current` moves, the previous build starts and is judged, and only then is it said whose
     /// fault it was. Each step can be repeated, for recovery does.
     pub(crate) async fn go_back(&self, failure: Failure, first: First) -> Outcome {
-        let Failure { build: from, to, reason, excuse, excerpt, began, trial } = failure;
+        let Failure { build: from, to, reason, excuse, excerpt, began, trial, redactor } = failure;
         let (to, health) = match self.return_to(&from, to.as_ref(), first).await {
-            Ok(returned) => returned,
+            Ok((to, health)) => (to, health.redacted(&redactor)),
             Err(error) => return self.not_moved_back(from, reason, &error, excerpt, began),
         };
         let downtime = self.since(began);
@@ -466,6 +505,7 @@ pub(crate) struct Failure {
     pub(crate) began: Duration,
     /// How long it was on trial; unknown where the trial was interrupted.
     pub(crate) trial: Option<Duration>,
+    pub(crate) redactor: Redactor,
 }
 
 impl Failure {
@@ -505,6 +545,15 @@ enum Health {
     Unwell(String),
     /// Somebody else stopped it.
     Stopped(String),
+}
+
+impl Health {
+    fn redacted(self, redactor: &Redactor) -> Self {
+        match self {
+            Self::Unwell(seen) => Self::Unwell(redactor.redact(&seen)),
+            other => other,
+        }
+    }
 }
 
 /// What speaks for the surroundings before the previous build was judged.

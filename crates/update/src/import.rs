@@ -23,6 +23,7 @@ use crate::{
     journal::Entry,
     outcome::{Refusal, RefusalKind, Stage},
     recovery::{Recovery, recover},
+    redact::Redactor,
     select::quarantined,
     start::Start,
     validate::{ended, quote, said_version},
@@ -84,10 +85,11 @@ impl Updater {
         let mut program = Opened::open(&installed.path)?;
         program.judge(&installed.accept)?;
         let start = self.start_of_file(Some(program.id())).await;
-        let version = self.version_of(&program.path, &start).await?;
+        let redactor = self.redactor(&start);
+        let version = self.version_of(&program.path, &start, &redactor).await?;
         let slot = self.copy(&mut program, installed, &version)?;
         // The copy answers for itself: it must run here, as whom it will run.
-        self.check_version(&slot, &start).await?;
+        self.check_version(&slot, &start, &redactor).await?;
         let build = Build::of(&slot)?;
         if let Some(standing) = self.state()?.standing(|known| known.binary == build.binary) {
             return Err(quarantined(standing).into());
@@ -129,7 +131,7 @@ impl Updater {
     }
 
     /// What the installed file says it is, asked in the surroundings of the one that runs.
-    async fn version_of(&self, path: &Path, start: &Start) -> Result<Version, Refusal> {
+    async fn version_of(&self, path: &Path, start: &Start, redactor: &Redactor) -> Result<Version, Refusal> {
         let output = self.ask_program(path, start, vec!["--version".into()]).await?;
         let said = String::from_utf8_lossy(&output.stdout);
         let expected = format!("\"{} version …\"", self.settings.distribution);
@@ -141,13 +143,13 @@ impl Updater {
             )
         };
         if !output.status.success() {
-            return Err(wrong(ended(&output)));
+            return Err(wrong(ended(&output, redactor)));
         }
         match said_version(&said) {
             Some((name, version)) if name == self.settings.distribution => {
                 version.parse().map_err(|error| wrong(format!("{version:?}: {error}")))
             }
-            _ => Err(wrong(quote(&output.stdout))),
+            _ => Err(wrong(quote(&output.stdout, redactor))),
         }
     }
 

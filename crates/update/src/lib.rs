@@ -2,8 +2,8 @@
 //!
 //! [`Updater::update`] is the whole story in one function. Host, container and embedding programs run the same
 //! one; what differs is given to it through the [`Ports`]: where offers come from ([`Source`]), how the program
-//! is restarted ([`Restart`]), who is told ([`Observe`]) and what time it is ([`Clock`]). Nothing here reads a
-//! configuration file, prints, or ends the process.
+//! is restarted ([`Restart`]), what it says on trial ([`ProgramLog`]), who is told ([`Observe`]) and what time it is
+//! ([`Clock`]). Nothing here reads a configuration file, prints, or ends the process.
 //!
 //! What must outlive a power cut is in the [`journal`]; [`recover`] decides from it alone what an interrupted
 //! run left to do, and [`Updater::recover`] does it, first thing at every start.
@@ -47,7 +47,7 @@
 //! # ) -> Result<(), Box<dyn std::error::Error>> {
 //! let store = myriarch_store::Store::create("/opt/myriarch/otelcol")?.lock("my agent")?;
 //! let agent = Arc::new(MyAgent);
-//! let ports = Ports { source, restart: agent.clone(), observe: agent, clock };
+//! let ports = Ports { source, restart: agent.clone(), log: Arc::new(NoLog), observe: agent, clock };
 //! let updater = Updater::new(store, settings, ports);
 //!
 //! updater.recover().await?; // first thing at every start
@@ -74,6 +74,7 @@ mod operator;
 mod outcome;
 mod ports;
 mod recovery;
+mod redact;
 mod relay;
 mod resume;
 mod retention;
@@ -90,14 +91,15 @@ pub use build::Build;
 pub use chain::{AtRest, Error, Ports, Request, Settings, StartedBy, Updater, Validation};
 pub use effective::does_nothing;
 pub use event::{Check, Event};
-pub use excerpt::Excerpt;
+pub use excerpt::{EXCERPT_LIMIT, Excerpt};
 pub use import::{Accept, Imported, Installed, installed_program};
 pub use outcome::{Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
 pub use ports::{
-    Clock, Delivery, Ended, Found, NotReady, Observe, Offer, Outstanding, Progress, Restart, RestartError,
-    Source, SourceError,
+    Clock, Delivery, Ended, Found, NoLog, NotReady, Observe, Offer, Outstanding, ProgramLog, Progress,
+    Restart, RestartError, Source, SourceError,
 };
 pub use recovery::{Recovery, recover};
+pub use redact::{REDACTED, Redactor};
 pub use resume::{Resumed, without_updating};
 pub use select::Checked;
 pub use state::{Quarantined, State};

@@ -31,7 +31,8 @@ impl Updater {
             // What failed meanwhile failed by this trial.
             self.ports.restart.find().await;
             let (build, to, reason) = (open, from, ROLLED_BACK.to_owned());
-            let failure = Failure { build, to, reason, excuse: None, excerpt: None, began, trial: None };
+            let (excuse, redactor) = (None, self.redactor_at_rest());
+            let failure = Failure { build, to, reason, excuse, excerpt: None, began, trial: None, redactor };
             return Ok(self.give_up(failure).await);
         }
         if let Some(rolled_back) = self.finish_what_is_open().await? {

@@ -200,6 +200,34 @@ pub trait Observe: Send + Sync + fmt::Debug {
     fn observe(&self, event: &Event);
 }
 
+/// What the program says, for the case that its trial fails. Nothing of it may fail a trial or hold one up.
+#[async_trait]
+pub trait ProgramLog: Send + Sync + fmt::Debug {
+    /// The program is about to be started: what it says from now on is asked for later. `effective` is the file
+    /// of the effective configuration, where it is known; a supervisor keeps the log beside it.
+    async fn begin(&self, effective: Option<&Path>);
+
+    /// Runs while the program is watched, for logs that are emptied meanwhile. Dropped with the verdict.
+    async fn follow(&self) {}
+
+    /// What the program said since, the last [`EXCERPT_LIMIT`](crate::EXCERPT_LIMIT) bytes at the most, as it is.
+    /// Empty where nothing is known.
+    async fn said(&self) -> Vec<u8>;
+}
+
+/// A program whose log nobody knows.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoLog;
+
+#[async_trait]
+impl ProgramLog for NoLog {
+    async fn begin(&self, _effective: Option<&Path>) {}
+
+    async fn said(&self) -> Vec<u8> {
+        vec![]
+    }
+}
+
 /// What time it is.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Wall-clock time, for people only.

@@ -67,7 +67,8 @@ impl Updater {
             Recovery::GoBack { from: build, to, reason, excuse, excerpt, recorded } => {
                 self.tell(&Event::Recovering { reason: format!("{}: {reason}; going back", build.name()) });
                 let began = self.ports.clock.boottime();
-                let failure = Failure { build, to, reason, excuse, excerpt, began, trial: None };
+                let redactor = self.redactor_at_rest();
+                let failure = Failure { build, to, reason, excuse, excerpt, began, trial: None, redactor };
                 if !recorded {
                     self.record_or_owe(failure.entry());
                 }
@@ -112,7 +113,9 @@ impl Updater {
                 self.tell(&Event::Recovering { reason });
                 let surroundings = self.surroundings(&self.start_of(Some(&slot)).await);
                 let effective = self.settings.validation.effective.clone();
-                let on_trial = OnTrial { slot, build, from, leaving, baseline, surroundings, effective };
+                let redactor = self.redactor_at_rest();
+                let on_trial =
+                    OnTrial { slot, build, from, leaving, baseline, surroundings, effective, redactor };
                 Some(self.confirm(on_trial, First::AsFound).await)
             }
             Found::Failed(ended) => {
@@ -124,7 +127,9 @@ impl Updater {
                 };
                 let reason = format!("the program ended on trial: {how}");
                 self.tell(&Event::Recovering { reason: format!("{name}: {reason}; going back") });
-                let failure = Failure { build, to: from, reason, excuse, excerpt: None, began, trial: None };
+                let (to, redactor) = (from, self.redactor_at_rest());
+                let failure =
+                    Failure { build, to, reason, excuse, excerpt: None, began, trial: None, redactor };
                 Some(self.give_up(failure).await)
             }
             Found::Stopped(how) => {
@@ -272,9 +277,12 @@ impl Updater {
         let began = self.ports.clock.boottime();
         let (way, build) = (from.clone(), to.clone());
         let surroundings = self.surroundings(&self.start_of(None).await);
+        let redactor = self.redactor_at_rest();
         let resumed = self.intact_slot(&to).and_then(|slot| {
             let effective = self.settings.validation.effective.clone();
-            let on_trial = OnTrial { slot, build, from, leaving, baseline, surroundings, effective };
+            let redactor = redactor.clone();
+            let on_trial =
+                OnTrial { slot, build, from, leaving, baseline, surroundings, effective, redactor };
             self.put_on_trial(on_trial, tries).map_err(|error| with_causes(&error))
         });
         match resumed {
@@ -282,7 +290,8 @@ impl Updater {
             Err(seen) => {
                 let excuse = Some(format!("the trial could not be taken up again: {seen}"));
                 let (build, to, reason) = (to, way, seen);
-                let failure = Failure { build, to, reason, excuse, excerpt: None, began, trial: None };
+                let failure =
+                    Failure { build, to, reason, excuse, excerpt: None, began, trial: None, redactor };
                 self.record_or_owe(failure.entry());
                 self.go_back(failure, First::Start).await
             }

@@ -89,7 +89,7 @@ fn read(process: &Process) -> std::io::Result<Start> {
     })
 }
 
-fn at_rest(told: &AtRest) -> Start {
+pub(crate) fn at_rest(told: &AtRest) -> Start {
     let configuration = told.configuration.iter().flat_map(|path| ["--config".into(), path.clone().into()]);
     Start {
         pid: None,

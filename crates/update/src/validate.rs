@@ -17,8 +17,10 @@ use crate::{
     effective::{Copy, Taken, does_nothing},
     elf::preflight,
     event::{Check, Event},
+    excerpt,
     journal::Leaving,
     outcome::{Refusal, RefusalKind, Stage},
+    redact::Redactor,
     stage::Staged,
     start::{Start, shown},
     surroundings::Surroundings,
@@ -35,6 +37,7 @@ pub(crate) struct Validated {
     pub(crate) leaving: Option<Leaving>,
     /// The file of the effective configuration, where it is known.
     pub(crate) effective: Option<PathBuf>,
+    pub(crate) redactor: Redactor,
 }
 
 /// The extension by which a collector answers its supervisor.
@@ -51,17 +54,23 @@ impl Updater {
         let current = self.store.current_slot()?;
         let baseline = self.judge_baseline(current.as_ref()).await;
         let start = self.start_of(current.as_ref()).await;
+        let redactor = self.redactor(&start);
+        let baseline = self.tell_baseline(baseline, &redactor);
         let surroundings = self.surroundings(&start);
         if baseline.is_healthy() {
             self.keep_effective(&start);
         }
         can_be_loaded(&slot)?;
-        self.check_version(&slot, &start).await?;
-        self.check_components(&slot, &start).await?;
-        self.check_configuration(&slot, &start, &baseline).await?;
+        let checked = async {
+            self.check_version(&slot, &start, &redactor).await?;
+            self.check_components(&slot, &start, &redactor).await?;
+            self.check_configuration(&slot, &start, &baseline, &redactor).await
+        };
+        // Arguments are the program's, too.
+        checked.await.map_err(|refusal| Refusal { reason: redactor.redact(&refusal.reason), ..refusal })?;
         let effective =
             self.settings.validation.effective.clone().or_else(|| self.live_configuration(&start));
-        Ok(Validated { slot, baseline, surroundings, leaving: None, effective })
+        Ok(Validated { slot, baseline, surroundings, leaving: None, effective, redactor })
     }
 
     pub(crate) fn surroundings(&self, start: &Start) -> Surroundings {
@@ -84,7 +93,12 @@ impl Updater {
         self.settings.validation.effective.clone().or_else(|| start.configuration())
     }
 
-    pub(crate) async fn check_version(&self, slot: &Slot, start: &Start) -> Result<(), Refusal> {
+    pub(crate) async fn check_version(
+        &self,
+        slot: &Slot,
+        start: &Start,
+        redactor: &Redactor,
+    ) -> Result<(), Refusal> {
         let output = self.ask(slot, start, vec!["--version".into()]).await?;
         let said = String::from_utf8_lossy(&output.stdout);
         let expected = format!("{} version {}", self.settings.distribution, slot.manifest().version);
@@ -93,10 +107,10 @@ impl Updater {
         if !matches {
             let (found, hint) = if output.status.success() {
                 let hint = "the archive holds another program or version than it was published as; tell its publisher";
-                (quote(&output.stdout), hint)
+                (quote(&output.stdout, redactor), hint)
             } else {
                 let hint = "the build does not run on this machine, or is no program of this kind; tell its publisher";
-                (ended(&output), hint)
+                (ended(&output, redactor), hint)
             };
             return Err(refused(format!("--version: expected {expected:?}, found {found}"), hint));
         }
@@ -104,7 +118,7 @@ impl Updater {
         Ok(())
     }
 
-    async fn check_components(&self, slot: &Slot, start: &Start) -> Result<(), Refusal> {
+    async fn check_components(&self, slot: &Slot, start: &Start, redactor: &Redactor) -> Result<(), Refusal> {
         let mut required = self.settings.validation.components.clone();
         // Whatever the configuration says: without it a supervisor's bootstrap comes to nothing.
         if start.is_supervised() {
@@ -119,7 +133,7 @@ impl Updater {
         let output = self.ask(slot, start, vec!["components".into()]).await?;
         if !output.status.success() {
             return Err(refused(
-                format!("components: {}", ended(&output)),
+                format!("components: {}", ended(&output, redactor)),
                 "this build cannot tell its components",
             ));
         }
@@ -151,13 +165,14 @@ impl Updater {
         slot: &Slot,
         start: &Start,
         baseline: &Baseline,
+        redactor: &Redactor,
     ) -> Result<(), Refusal> {
         let mut arguments: Vec<OsString> = vec!["validate".into()];
         arguments.extend(self.configuration_arguments(start, baseline)?);
         let output = self.ask(slot, start, arguments.clone()).await?;
         if !output.status.success() {
             return Err(refused(
-                format!("`{}`: {}", shown(&arguments), ended(&output)),
+                format!("`{}`: {}", shown(&arguments), ended(&output, redactor)),
                 "this build cannot run the effective configuration; change the configuration first or choose another version",
             ));
         }
@@ -302,13 +317,14 @@ fn refused(reason: String, hint: &str) -> Refusal {
     Refusal { stage: Stage::Validate, kind: RefusalKind::Candidate, reason, hint: hint.to_owned() }
 }
 
-pub(crate) fn ended(output: &Output) -> String {
+pub(crate) fn ended(output: &Output, redactor: &Redactor) -> String {
     let said = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
-    format!("{}, saying {}", output.status, quote(said))
+    format!("{}, saying {}", output.status, quote(said, redactor))
 }
 
-pub(crate) fn quote(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
+/// The end of what was said. Redacted before it is cut, for half a secret is one, too.
+pub(crate) fn quote(bytes: &[u8], redactor: &Redactor) -> String {
+    let text = redactor.redact(&excerpt::tail(bytes));
     let text = text.trim();
     let start = text.len().saturating_sub(QUOTE_LIMIT);
     let start = (start..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);

@@ -291,6 +291,9 @@ fn run(script: &Script, options: &Options) {
     println!("info\tEverything is ready. Begin running and processing data.");
 
     if !bootstrap {
+        if !script.says.is_empty() {
+            eprintln!("{}", script.says);
+        }
         start_grandchild(script.grandchild);
         exhaust(&script.exhausts);
     }

@@ -30,6 +30,8 @@ pub struct Script {
     pub gates: Vec<String>,
     /// What its health endpoint says.
     pub health: Health,
+    /// What it says, on standard error, once it runs; not in the supervisor's bootstrap run.
+    pub says: String,
     /// How it ends by itself.
     pub end: End,
     /// Whether the end comes in the supervisor's bootstrap run too.
@@ -59,6 +61,7 @@ impl Default for Script {
             extensions: list(&["file_storage", "health_check", "opamp"]),
             gates: list(&["service.AllowNoPipelines"]),
             health: Health::ReadyAfter { ms: 0 },
+            says: String::new(),
             end: End::Never,
             also_in_bootstrap: false,
             signals: Signals::Stop { after_ms: 0 },

@@ -4,7 +4,7 @@ use std::{ffi::OsString, future::pending, path::Path, time::Duration};
 
 use async_trait::async_trait;
 use myriarch_probe::exec::{Environment, Exec, ExecError};
-use myriarch_update::{Ended, Restart, RestartError};
+use myriarch_update::{Ended, Redactor, Restart, RestartError};
 
 /// A command that restarts the program, and one that stops it.
 #[derive(Debug)]
@@ -12,11 +12,18 @@ pub(crate) struct CommandRestart {
     restart: Vec<String>,
     stop: Vec<String>,
     timeout: Duration,
+    /// What it says may be the program's words.
+    redactor: Redactor,
 }
 
 impl CommandRestart {
-    pub(crate) fn new(restart: Vec<String>, stop: Vec<String>, timeout: Duration) -> Self {
-        Self { restart, stop, timeout }
+    pub(crate) fn new(
+        restart: Vec<String>,
+        stop: Vec<String>,
+        timeout: Duration,
+        redactor: Redactor,
+    ) -> Self {
+        Self { restart, stop, timeout, redactor }
     }
 
     async fn run(&self, argv: &[String], program: &Path) -> Result<(), RestartError> {
@@ -24,6 +31,7 @@ impl CommandRestart {
         let argv: Vec<OsString> =
             argv.iter().map(|argument| argument.replace("{program}", &program).into()).collect();
         let shown = argv.iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let shown = self.redactor.redact(&shown);
         let Some((first, rest)) = argv.split_first() else {
             return Err(RestartError::Surroundings { reason: "expected a command, found none".to_owned() });
         };
@@ -47,7 +55,7 @@ impl CommandRestart {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = self.redactor.redact(&String::from_utf8_lossy(&output.stderr));
         Err(RestartError::Program {
             reason: format!("`{shown}`: {}, saying {:?}", output.status, said.trim()),
         })

@@ -174,6 +174,7 @@ table!(
     /// `[trial]`
     TrialTable {
         tries: u8,
+        log: PathBuf,
     }
 );
 

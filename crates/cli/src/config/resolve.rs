@@ -57,7 +57,7 @@ pub(crate) fn config(file: File, problems: &mut Problems<'_>) -> Option<Config> 
     let restart = restart(file.restart, problems);
     let validate = validate(file.validate, restart.as_ref(), problems);
     let probe = probe(file.probe, problems);
-    let trial = trial(&file.trial);
+    let trial = trial(file.trial, problems);
     Some(Config {
         service: service?,
         program: program?,
@@ -426,8 +426,8 @@ fn probe(table: ProbeTable, problems: &mut Problems<'_>) -> Probe {
     }
 }
 
-fn trial(table: &TrialTable) -> Trial {
-    Trial { tries: table.tries.as_ref().map_or(DEFAULT_TRIES, |said| said.value) }
+fn trial(table: TrialTable, problems: &mut Problems<'_>) -> Trial {
+    Trial { tries: value(table.tries, DEFAULT_TRIES), log: absolute(table.log, "trial.log", problems) }
 }
 
 fn value<T>(said: Option<Said<T>>, default: T) -> T {

@@ -51,7 +51,7 @@ fn file(config: &Config) -> File {
         restart: restart(&config.restart),
         validate: validate(config),
         probe: probe(config),
-        trial: TrialTable { tries: Said::anew(trial.tries) },
+        trial: TrialTable { tries: Said::anew(trial.tries), log: trial.log.clone().and_then(Said::anew) },
     }
 }
 
