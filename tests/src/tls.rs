@@ -77,5 +77,6 @@ fn pass_on(stream: TcpStream, config: Arc<ServerConfig>, server: SocketAddr) -> 
 }
 
 fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(FILES).join(name)
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(FILES).join(name);
+    path.canonicalize().expect("a file of the tests")
 }

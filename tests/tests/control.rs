@@ -242,7 +242,7 @@ fn a_status_can_be_asked_for_while_an_update_is_carried_out() {
     let update = begin_trial(&machine);
     let answer = machine.ask(b"{\"schema\":1,\"verb\":\"status\"}\n");
     let [reply] = &documents(&answer)[..] else { panic!("expected one reply: {answer}") };
-    assert_eq!((&reply["reply"], &reply["document"]["schema"]), (&"done".into(), &1.into()));
+    assert_eq!((&reply["reply"], &reply["document"]["schema"]), (&"done".into(), &2.into()));
     assert!(reply["document"]["trial"].is_object(), "{answer}");
     assert_eq!(update.wait_with_output().unwrap().status.code(), Some(0));
 }

@@ -21,7 +21,7 @@ use myriarch_store::{LockError, Store, StoreError, Writer};
 use myriarch_supervise::{Output, Signal, Spec, Stop};
 use myriarch_systemd::{Systemd, UnitName};
 use myriarch_update::{AtRest, Observe, Ports, Restart, Settings, StartedBy, Updater, Validation};
-use myriarch_verify::{KeylessRule, KeylessSpec, Pins, Rule, TrustPolicy, TrustedRoot};
+use myriarch_verify::{KeylessRule, KeylessSpec, Pins, Rule, TrustPolicy, TrustPolicyError, TrustedRoot};
 
 use crate::{
     accounts::{self, Unknown},
@@ -69,7 +69,9 @@ pub(crate) fn store(config: &Config) -> Result<Store, StoreError> {
 
 /// The store for those who only look: a mistyped path makes none.
 pub(crate) fn existing_store(config: &Config) -> Result<Store, StoreError> {
-    if config.store.path.is_dir() { store(config) } else { Store::open(&config.store.path) }
+    // Making the layout syncs directories, which takes long on a busy disk: only where something is missing.
+    Store::open(&config.store.path)
+        .or_else(|error| if config.store.path.is_dir() { store(config) } else { Err(error) })
 }
 
 /// What the configuration says, ready to be put together. Making it touches nothing.
@@ -151,7 +153,15 @@ pub(crate) fn trust(config: &Config) -> Result<TrustPolicy, ComposeError> {
             .collect();
         let (issuer, identity) = (keyless.issuer.clone(), keyless.identity.clone());
         let spec = KeylessSpec { issuer, identity, claims, root, require };
-        rules.push(Rule::Keyless(KeylessRule::new(spec).map_err(|error| untrustworthy(&error))?));
+        let rule = KeylessRule::new(spec).map_err(|error| match &keyless.trusted_root {
+            Some(path) if matches!(error, TrustPolicyError::Root(_)) => ComposeError::Unusable {
+                what: "trust.keyless.trusted_root",
+                reason: format!("{}: {}", path.display(), with_causes(&error)),
+                hint: error.hint().to_owned(),
+            },
+            _ => untrustworthy(&error),
+        });
+        rules.push(Rule::Keyless(rule?));
     }
     if !config.trust.pins.is_empty() {
         let pins = config.trust.pins.iter().map(|pin| (pin.version.bare().to_owned(), pin.archive));
@@ -320,6 +330,11 @@ pub(crate) fn restart(config: &Config, observe: Arc<dyn Observe>) -> Arc<dyn Res
 /// Where the child's pid is kept for the case that the updater is killed.
 pub(crate) fn child_record(config: &Config) -> PathBuf {
     config.run.directory.join("child.json")
+}
+
+/// Where what is known of the slots' integrity is kept until the machine starts anew.
+pub(crate) fn checked(config: &Config) -> PathBuf {
+    config.run.directory.join("checked.json")
 }
 
 /// How the child is asked to stop.

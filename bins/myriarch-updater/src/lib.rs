@@ -8,6 +8,7 @@ mod control;
 mod detect;
 mod doctor;
 mod import;
+mod look;
 mod observers;
 mod recover;
 mod restart;
@@ -28,6 +29,7 @@ use std::{
 };
 
 use clap::Parser as _;
+use jiff::tz::TimeZone;
 use myriarch_cli::{
     Config, Ending, ExitCode, PlanDocument, Reporter, config::Restart as RestartKind, control::Verb as Asked,
 };
@@ -101,18 +103,20 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
                 }
             }
         }
-        Verb::Status => match compose::existing_store(&config) {
+        Verb::Status(asked) => match compose::existing_store(&config) {
             Ok(store) => {
-                let document = status::document(&config, &store);
-                data(&if line.json { json(&document) } else { document.human() })
+                let document = status::asked(&config, &store, *asked).await;
+                data(&if line.json { json(&document) } else { document.human(&TimeZone::system()) })
             }
             Err(error) => finish(line, &no_store(&error)),
         },
         Verb::History => match compose::existing_store(&config).map(|store| status::history(&store)) {
-            Ok(Ok(history)) => data(&if line.json { json(&history) } else { history.human() }),
+            Ok(Ok(history)) => {
+                data(&if line.json { json(&history) } else { history.human(&TimeZone::system()) })
+            }
             Ok(Err(error)) => {
-                let hint = "`run` sets a damaged journal aside and begins a new one; a newer one needs the version that wrote it";
-                finish(line, &Ending::failed(ExitCode::Failed, &error, Some(hint.to_owned())))
+                let hint = conduct::journal_hint(&error).to_owned();
+                finish(line, &Ending::failed(ExitCode::Failed, &error, Some(hint)))
             }
             Err(error) => finish(line, &no_store(&error)),
         },
@@ -123,7 +127,7 @@ async fn carry_out(line: &CommandLine) -> ExitCode {
         Verb::Config(_) => {
             finish(line, &Ending::done(format!("{} is valid", line.configuration().display())))
         }
-        Verb::Recover(asked) => finish(line, &recover::ending(&config, asked, reporter).await),
+        Verb::Recover(asked) => finish(line, &Box::pin(recover::ending(&config, asked, reporter)).await),
         Verb::Import(asked) => import(line, asked, &config, reporter).await,
         Verb::Check => finish(line, &act(&config, Asked::Check {}, reporter).await),
         Verb::Update(to) => finish(line, &act(&config, Asked::Update { to: to.to.clone() }, reporter).await),

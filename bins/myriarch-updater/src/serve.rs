@@ -18,8 +18,8 @@ use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
     compose::{self, ComposeError},
-    conduct::update,
-    control,
+    conduct::{hint, update},
+    control, look,
     observers::Fanout,
     signals::Signals,
     status,
@@ -126,6 +126,7 @@ pub(crate) async fn run(config: Config, events: Arc<Fanout>) -> Result<ExitCode,
         // Without a reaper orphans stay zombies, which is untidy and no reason to end.
         let _ = Reaper::new().run().await;
     });
+    look::next(&service.store, None);
     if let CheckInterval::Every(interval) = service.config.run.check_interval {
         let service = service.clone();
         tasks.spawn(async move { look_for_offers(&service, interval).await });
@@ -207,7 +208,7 @@ async fn bring_up(service: &Service, updater: &Updater) -> bool {
         }
         // The journal or the disk is ill: what `current` names still runs, if it is intact.
         Err(error) => {
-            service.say(format!("recovery: {}", with_causes(&error)));
+            service.say(format!("recovery: {}; hint: {}", with_causes(&error), hint(&error)));
             service.is_unit() || (updater.current_is_intact() && start(service).await)
         }
     }
@@ -248,6 +249,8 @@ fn is_installed(outcome: &Outcome) -> bool {
 async fn look_for_offers(service: &Service, interval: Duration) {
     let mut pause = interval;
     loop {
+        look::next(&service.store, Some(pause));
+        status::publish(&service.config, &service.store);
         tokio::time::sleep(pause).await;
         let Ok(updater) = service.turns.take("a look for offers") else { continue };
         // A program that somebody stopped is not started by an update that nobody asked for.
@@ -265,8 +268,6 @@ async fn look_for_offers(service: &Service, interval: Duration) {
                 interval
             }
         };
-        drop(updater);
-        status::publish(&service.config, &service.store);
     }
 }
 

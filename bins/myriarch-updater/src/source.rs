@@ -53,10 +53,8 @@ impl Source for ReleaseSource {
             Self::Http(source) => source.outstanding(&release, partial).await,
             Self::Directory(source) => source.outstanding(&release, partial).await,
         };
-        Ok(found.map_err(|error| failed(&error))?.map(|found| {
-            let myriarch_fetch::Outstanding { archive, here, file } = found;
-            Outstanding { archive, here, file }
-        }))
+        let myriarch_fetch::Outstanding { archive, here, file } = found.map_err(|error| failed(&error))?;
+        Ok(Some(Outstanding { archive, here, file }))
     }
 
     async fn deliver(

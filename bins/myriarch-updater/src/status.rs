@@ -1,77 +1,91 @@
 //! How things stand: read from the store and the processes, without the lock, while anything goes on.
+//!
+//! No program is hashed for a screen unless that is asked for: what the last check found is told as long as the
+//! file is the very same.
 
+use std::{collections::HashMap, fs, os::unix::fs::DirBuilderExt as _, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
 use myriarch_cli::{
-    Config, HistoryDocument, HistoryLine, StatusDocument, describe,
+    Config, HistoryDocument, StatusDocument,
+    config::IdentityCheck,
+    history::{Happened, What},
     status::{
-        Confirmed, Current, Integrity, Last, OnTrial, Quarantined, Running, STATUS_SCHEMA, SlotState, Updater,
+        Confirmed, Current, Health, Integrity, OnTrial, Quarantined, Running, STATUS_SCHEMA, SlotState,
+        Trusted, Updater,
     },
 };
-use myriarch_store::{Slot, Store, durable, running};
+use myriarch_probe::{Identity, Probe, ProbeSettings, Reading, process::Process};
+use myriarch_store::{FileId, Manifest, Slot, Store, durable, running};
 use myriarch_update::{
-    Build, Recovery, State,
+    Build, Clock as _, Recovery, State,
     journal::{Entry, Journal, JournalError, Line},
     recover,
 };
+use myriarch_verify::Evidence;
+
+use crate::{clock::SystemClock, compose, look, verbs, words::with_causes};
+
+/// The most that the health endpoint may take to answer a status.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The status as it was asked for.
+pub(crate) async fn asked(config: &Config, store: &Store, how: verbs::Status) -> StatusDocument {
+    if how.integrity {
+        for slot in store.slots().unwrap_or_default().iter().filter_map(|(_, slot)| slot.as_ref().ok()) {
+            // What is found is remembered and told below.
+            let _ = slot.check();
+        }
+        remember(config, store);
+    } else {
+        store.checks().load(&compose::checked(config));
+    }
+    let document = document(config, store);
+    let health = if how.no_probe { Health::NotAsked } else { health(config, store, &document.running).await };
+    StatusDocument { health, ..document }
+}
 
 /// The status document. What cannot be read is said in it and hides nothing else.
 pub(crate) fn document(config: &Config, store: &Store) -> StatusDocument {
-    let (lines, trouble) = match Journal::at(store.journal_path()).lines() {
+    let (lines, journal) = match Journal::at(store.journal_path()).lines() {
         Ok(lines) => (lines, None),
-        Err(JournalError::Unreadable { readable, reason, .. }) => (readable, Some(reason)),
-        Err(error) => (vec![], Some(error.to_string())),
+        Err(JournalError::Unreadable { readable, reason, line, .. }) => {
+            (readable, Some(format!("cannot be read whole: line {line}: {reason}")))
+        }
+        Err(error) => (vec![], Some(with_causes(&error))),
     };
     let state = State::of(&lines);
     let slots = store.slots().unwrap_or_default();
-    let readable: Vec<&Slot> = slots.iter().filter_map(|(_, slot)| slot.as_ref().ok()).collect();
-    // Hashing a program is what costs here: each is hashed once.
-    let states: Vec<SlotState> = slots
-        .iter()
-        .map(|(name, slot)| SlotState {
-            slot: name.to_string(),
-            integrity: match slot {
-                Ok(slot) => integrity(slot),
-                Err(error) => Integrity::Damaged { reason: crate::words::with_causes(error) },
-            },
-        })
-        .collect();
-    let at = |build: &Build| {
-        let confirmed = |line: &&Line| {
-            matches!(&line.entry, Entry::Confirmed { build: known, .. } | Entry::Imported { build: known, .. }
-                if known == build)
-        };
-        lines.iter().rev().find(confirmed).map_or(String::new(), |line| line.at.to_string())
-    };
+    let pids = running::processes_by_file().unwrap_or_default();
+    let readable = slots.iter().filter_map(|(_, slot)| slot.as_ref().ok());
+    let updater = store.holder().ok().flatten();
+    let updater =
+        updater.map(|holder| Updater { pid: holder.pid, purpose: holder.purpose, since: holder.since });
+    let look = look::read(store);
     StatusDocument {
         schema: STATUS_SCHEMA,
         service: config.service.clone(),
         store: store.root().to_path_buf(),
-        current: current(store, &states),
-        running: readable.iter().filter_map(|slot| running_from(slot)).collect(),
-        updater: store.holder().ok().flatten().map(|holder| Updater { pid: holder.pid, since: holder.since }),
-        trial: match recover(&lines) {
-            Recovery::Resume { to, from, .. } => {
-                let left = lines.iter().rev().find_map(|line| match line.entry {
-                    Entry::Trial { tries, .. } => Some(tries),
-                    _ => None,
-                });
-                Some(OnTrial {
-                    to: to.name(),
-                    from: from.as_ref().map(Build::name),
-                    tries: left.unwrap_or(0),
-                })
-            }
-            Recovery::GoBack { from, to, .. } => {
-                Some(OnTrial { to: from.name(), from: to.as_ref().map(Build::name), tries: 0 })
-            }
-            Recovery::Nothing => None,
-        },
+        current: current(store),
+        running: readable.filter_map(|slot| running_from(slot, &pids)).collect(),
+        health: Health::NotAsked,
+        trusted: store.current_slot().ok().flatten().map(|slot| trusted(slot.manifest())),
+        look: look.last,
+        next_look: look.next.filter(|_| updater.is_some()),
+        updater,
+        trial: on_trial(&lines),
         pin: state.pin().cloned(),
-        last: last(&lines, trouble),
+        last: last(&lines),
+        journal,
         confirmed: state
             .confirmed()
             .iter()
             .rev()
-            .map(|build| Confirmed { version: build.version.clone(), slot: build.name(), since: at(build) })
+            .map(|build| Confirmed {
+                version: build.version.clone(),
+                slot: build.name(),
+                since: confirmed_at(&lines, build),
+            })
             .collect(),
         quarantined: state
             .quarantined()
@@ -83,25 +97,40 @@ pub(crate) fn document(config: &Config, store: &Store) -> StatusDocument {
                 since: known.since.to_string(),
             })
             .collect(),
-        slots: states,
+        slots: slots
+            .iter()
+            .map(|(name, slot)| SlotState {
+                slot: name.to_string(),
+                integrity: match slot {
+                    Ok(slot) => integrity(slot),
+                    Err(error) => Integrity::Damaged { reason: with_causes(error) },
+                },
+            })
+            .collect(),
     }
 }
 
-/// Rewrites `status.json` for those who read files. It is derived: that it cannot be written is worth nothing.
+/// Rewrites `status.json` for those who read files, and keeps what this process's checks found for those who ask.
+/// Both are derived: that they cannot be written is worth nothing.
 pub(crate) fn publish(config: &Config, store: &Store) {
+    remember(config, store);
     if let Ok(text) = serde_json::to_vec(&document(config, store)) {
         let _ = durable::replace(&store.status_path(), &text, 0o644);
     }
 }
 
-/// Everything that the journal tells.
-pub(crate) fn history(store: &Store) -> Result<HistoryDocument, JournalError> {
-    let lines = Journal::at(store.journal_path()).lines()?;
-    let told = lines.iter().map(|line| HistoryLine { time: line.at.to_string(), words: words(&line.entry) });
-    Ok(HistoryDocument::new(told.collect()))
+fn remember(config: &Config, store: &Store) {
+    let _ = fs::DirBuilder::new().recursive(true).mode(0o755).create(&config.run.directory);
+    let versions = store.versions_dir();
+    let _ = store.checks().save(&compose::checked(config), |slot| versions.join(slot).is_dir());
 }
 
-fn current(store: &Store, states: &[SlotState]) -> Current {
+/// What happened, as the journal tells it.
+pub(crate) fn history(store: &Store) -> Result<HistoryDocument, JournalError> {
+    Ok(HistoryDocument::of(&Journal::at(store.journal_path()).lines()?))
+}
+
+fn current(store: &Store) -> Current {
     use myriarch_store::Current as Link;
     match store.current() {
         Ok(Link::Absent) => Current::Absent,
@@ -112,10 +141,7 @@ fn current(store: &Store, states: &[SlotState]) -> Current {
                     slot: name.to_string(),
                     version,
                     binary: slot.manifest().binary,
-                    integrity: states
-                        .iter()
-                        .find(|state| state.slot == name.as_str())
-                        .map_or_else(|| integrity(&slot), |state| state.integrity.clone()),
+                    integrity: integrity(&slot),
                 },
                 Err(_) => Current::Foreign { target: slot.dir().to_path_buf() },
             },
@@ -126,82 +152,95 @@ fn current(store: &Store, states: &[SlotState]) -> Current {
 }
 
 fn integrity(slot: &Slot) -> Integrity {
-    match slot.check() {
-        Ok(()) => Integrity::Intact,
-        Err(damage) => Integrity::Damaged { reason: crate::words::with_causes(&damage) },
+    match slot.last_check() {
+        Some(Ok(())) => Integrity::Intact,
+        Some(Err(reason)) => Integrity::Damaged { reason },
+        None => Integrity::Unchecked,
     }
 }
 
-fn running_from(slot: &Slot) -> Option<Running> {
-    let pids = running::processes_running(slot.file_id().ok()?).ok()?;
-    (!pids.is_empty()).then(|| Running { slot: Some(slot.name().to_string()), pids })
+fn trusted(manifest: &Manifest) -> Trusted {
+    let evidence = serde_json::from_value::<Evidence>(manifest.evidence.clone());
+    Trusted {
+        words: evidence.map_or("by evidence that this version cannot read".to_owned(), |it| it.to_string()),
+        source: manifest.source.clone(),
+        time: manifest.staged_at.clone(),
+    }
 }
 
-fn last(lines: &[Line], trouble: Option<String>) -> Option<Last> {
-    let ended = |line: &&Line| {
-        matches!(
-            line.entry,
-            Entry::Confirmed { .. }
-                | Entry::Imported { .. }
-                | Entry::ImportUndone
-                | Entry::RolledBack { .. }
-                | Entry::Withdrawn { .. }
-                | Entry::Rescued { .. }
-        )
+fn running_from(slot: &Slot, running: &HashMap<FileId, Vec<u32>>) -> Option<Running> {
+    let pids = running.get(&slot.file_id().ok()?)?.clone();
+    let since = pids.iter().filter_map(|pid| started(*pid)).min().map(|at| at.to_string());
+    Some(Running { slot: Some(slot.name().to_string()), pids, since })
+}
+
+/// When a process started, by the wall clock as it is set now, to the second.
+fn started(pid: u32) -> Option<Timestamp> {
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    let after_boot = Duration::from_millis(Process::with_pid(pid).ok()?.start_time() * 1000 / per_second);
+    let age = SystemClock.boottime().saturating_sub(after_boot);
+    let at = SystemClock.now().checked_sub(SignedDuration::try_from(age).ok()?).ok()?;
+    at.round(jiff::Unit::Second).ok()
+}
+
+/// Asks the health endpoint once. A command is not run for a screen.
+async fn health(config: &Config, store: &Store, running: &[Running]) -> Health {
+    let file = store.current_slot().ok().flatten().and_then(|slot| slot.file_id().ok());
+    let (Some(file), Some(http)) = (file, config.probe.http.clone()) else {
+        return if running.is_empty() { Health::NothingRuns } else { Health::NotAsked };
     };
-    let last = lines.iter().rev().find(ended);
-    match (trouble, last) {
-        (Some(trouble), last) => Some(Last {
-            words: format!("the journal cannot be read whole: {trouble}"),
-            time: last.map_or(String::new(), |line| line.at.to_string()),
-        }),
-        (None, last) => last.map(|line| Last { words: words(&line.entry), time: line.at.to_string() }),
+    // Others may not see who runs what: to them silence of the processes means nothing.
+    let sees_all = rustix::process::geteuid().is_root();
+    if running.is_empty() && sees_all {
+        return Health::NothingRuns;
+    }
+    let identity = match config.probe.identity {
+        IdentityCheck::Listener if sees_all || !running.is_empty() => Identity::Listener,
+        IdentityCheck::Listener | IdentityCheck::Skip => Identity::Skip,
+    };
+    let timeout = config.probe.timeout.min(PATIENCE);
+    let Ok(probe) =
+        Probe::new(ProbeSettings { http: Some(http), identity, timeout, ..ProbeSettings::default() })
+    else {
+        return Health::NotAsked;
+    };
+    match probe.once((file.dev, file.ino)).await {
+        Reading::Ready => Health::Healthy,
+        Reading::NotReady(seen) | Reading::Impostor(seen) | Reading::Restarted(seen) => {
+            Health::NotHealthy { seen }
+        }
     }
 }
 
-/// One journal line in words.
-fn words(entry: &Entry) -> String {
-    let named = |build: &Option<Build>| build.as_ref().map_or("nothing".to_owned(), Build::name);
-    match entry {
-        Entry::Trial { to, from, tries, .. } => {
-            format!(
-                "trial of {} begins; way back {}; {tries} tries left after this one",
-                to.name(),
-                named(from)
-            )
+fn on_trial(lines: &[Line]) -> Option<OnTrial> {
+    match recover(lines) {
+        Recovery::Resume { to, from, .. } => {
+            let left = lines.iter().rev().find_map(|line| match line.entry {
+                Entry::Trial { tries, .. } => Some(tries),
+                _ => None,
+            });
+            Some(OnTrial { to: to.name(), from: from.as_ref().map(Build::name), tries: left.unwrap_or(0) })
         }
-        Entry::Confirmed { build, leaving: None } => format!("{} confirmed", build.name()),
-        Entry::Confirmed { build, leaving: Some(left) } => {
-            format!("{} confirmed; {} quarantined: {}", build.name(), left.build.name(), left.reason)
+        Recovery::GoBack { from, to, .. } => {
+            Some(OnTrial { to: from.name(), from: to.as_ref().map(Build::name), tries: 0 })
         }
-        Entry::Failed { build, to, reason, .. } => {
-            format!("trial of {} failed: {reason}; going back to {}", build.name(), named(to))
-        }
-        Entry::RolledBack { from, to, reason, fault, healthy } => format!(
-            "rolled back from {} to {}, {}: {reason} ({})",
-            from.name(),
-            named(to),
-            if *healthy { "healthy" } else { "not healthy" },
-            describe::blame(fault),
-        ),
-        Entry::Imported { build, from } => {
-            format!("{} imported from {}; it counts as confirmed", build.name(), from.display())
-        }
-        Entry::ImportUndone => "import undone: the program was given back to what had it before".to_owned(),
-        Entry::Withdrawn { from, to, reason } => {
-            format!(
-                "left {} without a verdict: {reason}; {} is current, nothing was started",
-                from.name(),
-                named(to)
-            )
-        }
-        Entry::Rescued { to, reason } => format!("{reason}; {} is current now", named(to)),
-        Entry::Quarantined { build, reason } => format!("{} quarantined: {reason}", build.name()),
-        Entry::Released { version } => format!("{version} released from quarantine"),
-        Entry::Pinned { version } => format!("pinned to {version}"),
-        Entry::Unpinned => "pin lifted".to_owned(),
-        Entry::SetAside { kept_as, reason } => {
-            format!("journal begun anew, the old one kept as {}: {reason}", kept_as.display())
-        }
+        Recovery::Nothing => None,
     }
+}
+
+fn last(lines: &[Line]) -> Option<Happened> {
+    let ended = |entry: &Happened| match &entry.what {
+        What::Trial(trial) => trial.ended.is_some(),
+        What::Rescued { .. } | What::Imported { .. } | What::ImportUndone => true,
+        _ => false,
+    };
+    HistoryDocument::of(lines).entries.into_iter().rev().find(ended)
+}
+
+fn confirmed_at(lines: &[Line], build: &Build) -> String {
+    let confirmed = |line: &&Line| {
+        matches!(&line.entry, Entry::Confirmed { build: known, .. } | Entry::Imported { build: known, .. }
+            if known == build)
+    };
+    lines.iter().rev().find(confirmed).map_or(String::new(), |line| line.at.to_string())
 }

@@ -48,15 +48,15 @@ impl CommandLine {
 pub(crate) enum Verb {
     /// Own the program as a child, look for offers, answer the other verbs; ends on SIGTERM or SIGINT
     Run,
-    /// What is installed, runs, is on trial, pinned and quarantined
-    Status,
+    /// What is installed and runs, whether it is well, what is on offer, and what happens next
+    Status(Status),
     /// Look whether an update is available; exit code 100 if so
     Check,
     /// Carry out an update by the whole chain
     Update(To),
     /// Go back to the previous confirmed build, and quarantine the one that is left
     Rollback(To),
-    /// Everything that the journal tells, oldest first
+    /// What happened, oldest first: trials with how they ended, how long they took and why
     History,
     /// Judge an archive by the trust policy, and touch nothing
     Verify(Verify),
@@ -81,6 +81,16 @@ pub(crate) enum Verb {
     /// The configuration itself
     #[command(subcommand)]
     Config(ConfigVerb),
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Status {
+    /// Read every program whole and compare its digest, instead of telling what the last such check found
+    #[arg(long)]
+    pub(crate) integrity: bool,
+    /// Do not ask the health endpoint, which takes up to half a second where nothing answers
+    #[arg(long)]
+    pub(crate) no_probe: bool,
 }
 
 #[derive(Debug, Args)]

@@ -8,7 +8,11 @@ use std::{
 use myriarch_cli::{Config, Ending, ExitCode};
 use myriarch_verify::{Digest, Subject, checksum};
 
-use crate::{compose, verbs::Verify, words::with_causes};
+use crate::{
+    compose::{self, ComposeError},
+    verbs::Verify,
+    words::with_causes,
+};
 
 /// Judges, and says why.
 pub(crate) fn ending(config: &Config, asked: &Verify) -> Ending {
@@ -21,8 +25,13 @@ pub(crate) fn ending(config: &Config, asked: &Verify) -> Ending {
 type Failed = (ExitCode, String, String);
 
 fn judge(config: &Config, asked: &Verify) -> Result<String, Failed> {
-    let trust = compose::trust(config)
-        .map_err(|error| (ExitCode::Usage, with_causes(&error), "mend the configuration".to_owned()))?;
+    let trust = compose::trust(config).map_err(|error| {
+        let hint = match &error {
+            ComposeError::Unusable { hint, .. } => hint.clone(),
+            _ => "mend the configuration".to_owned(),
+        };
+        (ExitCode::Usage, with_causes(&error), hint)
+    })?;
     let unreadable = |path: &Path, error: &io::Error| {
         (ExitCode::Failed, format!("{}: {error}", path.display()), "name a readable file".to_owned())
     };

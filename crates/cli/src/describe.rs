@@ -50,7 +50,11 @@ fn words(event: &Event) -> String {
         Event::Confirmed { version, slot, downtime_ms } => {
             format!("confirmed {version} in {slot} (downtime {})", duration::rough(*downtime_ms))
         }
-        Event::TrialFailed { slot, reason } => format!("trial of {slot} failed: {reason}"),
+        Event::TrialFailed { slot, reason, excerpt } => {
+            let said =
+                excerpt.as_ref().map_or(String::new(), |excerpt| format!("; it said: {}", excerpt.line));
+            format!("trial of {slot} failed: {reason}{said}")
+        }
         Event::RolledBack { from, to, reason, fault, healthy } => {
             let to = to.as_ref().map_or("nothing, there was no build before".to_owned(), Clone::clone);
             let health = if *healthy { "healthy" } else { "not healthy" };

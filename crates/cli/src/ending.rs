@@ -6,7 +6,7 @@
 use std::{error::Error, fmt::Write as _};
 
 use myriarch_policy::Version;
-use myriarch_update::{Build, Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
+use myriarch_update::{Build, Excerpt, Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
 use serde::{Deserialize, Serialize};
 
 use crate::{config::ConfigError, describe, duration, escape, exit::ExitCode};
@@ -99,6 +99,9 @@ pub struct WayBack {
     pub fault: Fault,
     /// From the begin of the first stop to the previous build's first healthy reading, in milliseconds.
     pub downtime_ms: u64,
+    /// What the program said last on trial, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excerpt: Option<Excerpt>,
 }
 
 impl Ending {
@@ -142,6 +145,7 @@ impl Ending {
             EndingResult::RolledBack(way) => {
                 text.say("", &format!("rolled back: {} failed its trial", way.from.version));
                 text.say("reason: ", &way.reason);
+                text.excerpt(way);
                 let runs = way.to.as_ref().map(|build| format!("{}, healthy", exact(build)));
                 text.say("now runs: ", &runs.unwrap_or("nothing, as before the update".to_owned()));
                 text.say("downtime: ", &duration::rough(way.downtime_ms));
@@ -151,6 +155,7 @@ impl Ending {
                 text.say("error: ", "no healthy collector runs");
                 let failed = format!("{} failed its trial: {}", way.from.version, way.reason);
                 text.say("reason: ", &failed);
+                text.excerpt(way);
                 let current = way.to.as_ref().map(|build| format!("{}, not healthy", exact(build)));
                 text.say(
                     "now current: ",
@@ -238,8 +243,8 @@ impl From<&ConfigError> for Ending {
 
 impl From<RolledBack> for WayBack {
     fn from(way: RolledBack) -> Self {
-        let RolledBack { from, to, reason, fault, downtime } = way;
-        Self { from, to, reason, fault, downtime_ms: duration::millis(downtime) }
+        let RolledBack { from, to, reason, fault, downtime, excerpt } = way;
+        Self { from, to, reason, fault, downtime_ms: duration::millis(downtime), excerpt }
     }
 }
 
@@ -272,6 +277,14 @@ fn after_trial(way: &WayBack) -> String {
 struct Paragraphs(String);
 
 impl Paragraphs {
+    fn excerpt(&mut self, way: &WayBack) {
+        let Some(Excerpt { line, file }) = &way.excerpt else { return };
+        self.say("it said: ", line);
+        if let Some(file) = file {
+            self.say("log kept: ", &file.display().to_string());
+        }
+    }
+
     fn say(&mut self, label: &str, text: &str) {
         for (index, line) in text.trim_end().split('\n').enumerate() {
             let indent = if index == 0 { label.to_owned() } else { " ".repeat(label.len().max(2)) };

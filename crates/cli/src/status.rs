@@ -2,8 +2,12 @@
 //!
 //! The document is for programs, with a schema number; the text for people is made from the same document, so
 //! the two cannot differ. Times are RFC 3339 texts, for people only; nothing is decided by them.
+//!
+//! The order is that of the questions asked at night: what is installed and runs, since when, is it well, who
+//! vouched for it, what is on offer, and what happens next, with or without me.
 
 mod human;
+mod next;
 
 use std::path::PathBuf;
 
@@ -11,10 +15,10 @@ use myriarch_policy::Version;
 use myriarch_verify::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::config::ServiceName;
+use crate::{config::ServiceName, history::Happened, look::Look};
 
 /// The schema of [`StatusDocument`].
-pub const STATUS_SCHEMA: u32 = 1;
+pub const STATUS_SCHEMA: u32 = 2;
 
 /// How things stand.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,14 +33,24 @@ pub struct StatusDocument {
     pub current: Current,
     /// What runs, by the file that it executes; empty when nothing does.
     pub running: Vec<Running>,
-    /// The updater, when `run` is alive.
+    /// Whether what runs is well.
+    pub health: Health,
+    /// Why what `current` names was trusted.
+    pub trusted: Option<Trusted>,
+    /// The last look at what is on offer.
+    pub look: Option<Look>,
+    /// When `run` looks again by itself, while it is alive.
+    pub next_look: Option<String>,
+    /// Who holds the store: the updater, when `run` is alive, or a verb.
     pub updater: Option<Updater>,
     /// The trial that is on, if one is.
     pub trial: Option<OnTrial>,
     /// The version that the operator pinned, if any.
     pub pin: Option<Version>,
-    /// How the last run of the chain ended.
-    pub last: Option<Last>,
+    /// The last trial or rescue that came to its end.
+    pub last: Option<Happened>,
+    /// What is wrong with the journal; nothing where it can be read whole.
+    pub journal: Option<String>,
     /// Builds that were confirmed, the latest first.
     pub confirmed: Vec<Confirmed>,
     /// Builds that are not tried again until they are released.
@@ -73,14 +87,14 @@ pub enum Current {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Integrity {
-    /// Its digest was computed and is right.
+    /// Its digest was computed, now or since the machine started on the very same file, and is right.
     Intact,
     /// It is not what was recorded.
     Damaged {
         /// What was expected and what was found.
         reason: String,
     },
-    /// Nobody looked this time.
+    /// Nobody has computed the digest of this very file since the machine started, as far as is known.
     Unchecked,
 }
 
@@ -91,6 +105,36 @@ pub struct Running {
     pub slot: Option<String>,
     /// Process ids.
     pub pids: Vec<u32>,
+    /// Since when the first of them runs, as RFC 3339, where that can be told.
+    pub since: Option<String>,
+}
+
+/// Whether what runs is well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum Health {
+    /// It was asked and said so.
+    Healthy,
+    /// It was asked and did not.
+    NotHealthy {
+        /// What was seen.
+        seen: String,
+    },
+    /// There is nothing to ask.
+    NothingRuns,
+    /// It was not asked.
+    NotAsked,
+}
+
+/// Why a build was trusted when it was staged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trusted {
+    /// The evidence, in words.
+    pub words: String,
+    /// Where it came from: a URL or a path.
+    pub source: String,
+    /// When it was staged, as RFC 3339.
+    pub time: String,
 }
 
 /// The updater that is alive.
@@ -98,6 +142,8 @@ pub struct Running {
 pub struct Updater {
     /// Its process id.
     pub pid: u32,
+    /// What it does, as it said: `run`, or a verb that ends.
+    pub purpose: String,
     /// Since when.
     pub since: String,
 }
@@ -111,15 +157,6 @@ pub struct OnTrial {
     pub from: Option<String>,
     /// Tries that remain.
     pub tries: u8,
-}
-
-/// How the last run of the chain ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Last {
-    /// In words.
-    pub words: String,
-    /// When.
-    pub time: String,
 }
 
 /// A build that was confirmed.

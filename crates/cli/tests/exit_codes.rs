@@ -17,6 +17,7 @@ fn each_outcome_has_its_code() {
         reason: String::new(),
         fault: Fault::Version,
         downtime: Duration::ZERO,
+        excerpt: None,
     };
     let nothing = Outcome::NothingToDo { installed: None, reason: String::new() };
     assert_eq!(ExitCode::from(&nothing).code(), 0);

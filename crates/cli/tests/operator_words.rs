@@ -13,16 +13,13 @@ use std::{
 };
 
 use myriarch_cli::{
-    Ending, ExitCode, HistoryDocument, HistoryLine, Reporter, StatusDocument,
+    Ending, ExitCode, Reporter,
     config::{Config, ConfigError},
     describe,
-    status::{
-        Confirmed, Current, Integrity, Last, OnTrial, Quarantined, Running, STATUS_SCHEMA, SlotState, Updater,
-    },
 };
 use myriarch_policy::{Relation, Version};
 use myriarch_update::{
-    Build, Check, Event, Fault, Observe as _, Outcome, Refusal, RefusalKind, RolledBack, Stage,
+    Build, Check, Event, Excerpt, Fault, Observe as _, Outcome, Refusal, RefusalKind, RolledBack, Stage,
 };
 use myriarch_verify::Digest;
 
@@ -47,6 +44,13 @@ fn build(text: &str) -> Build {
         version: version(text),
         binary: Digest::of(text.as_bytes()),
         archive: Digest::of(format!("{text}.tar.gz").as_bytes()),
+    }
+}
+
+fn excerpt() -> Excerpt {
+    Excerpt {
+        line: "panic: crash on start\u{1b}[31m".to_owned(),
+        file: Some(format!("/opt/myriarch/otelcol/logs/{SLOT}-20261130T080000Z.log").into()),
     }
 }
 
@@ -112,7 +116,12 @@ fn every_event() -> Vec<Event> {
         Event::Restarting { slot: slot.clone() },
         Event::Healthy { downtime_ms: 1234, soak_ms: 60_000 },
         Event::Confirmed { version: new.clone(), slot: slot.clone(), downtime_ms: 830 },
-        Event::TrialFailed { slot: slot.clone(), reason: "never ready: 503\u{1b}[2J\nlast line".to_owned() },
+        Event::TrialFailed {
+            slot: slot.clone(),
+            reason: "never ready: 503\u{1b}[2J\nlast line".to_owned(),
+            excerpt: None,
+        },
+        Event::TrialFailed { slot: slot.clone(), reason: "never ready".to_owned(), excerpt: Some(excerpt()) },
         Event::RolledBack {
             from: slot.clone(),
             to: Some(old_slot.clone()),
@@ -238,6 +247,7 @@ fn every_ending() -> Vec<(&'static str, Ending)> {
         reason: "never ready within 60 s\nlast: 503\u{7}".to_owned(),
         fault,
         downtime: Duration::from_millis(75_500),
+        excerpt: None,
     };
     let environment = || Fault::Environment { because: "the disk is full".to_owned() };
     let refusal = |stage, kind| Refusal {
@@ -258,6 +268,11 @@ fn every_ending() -> Vec<(&'static str, Ending)> {
         ("nothing to do", (&nothing(Some(version("0.165.1")))).into()),
         ("nothing to do, nothing installed", (&nothing(None)).into()),
         ("rolled back", (&Outcome::RolledBack(way(old(), Fault::Version))).into()),
+        (
+            "rolled back, its last words known",
+            (&Outcome::RolledBack(RolledBack { excerpt: Some(excerpt()), ..way(old(), Fault::Version) }))
+                .into(),
+        ),
         ("rolled back, environment", (&Outcome::RolledBack(way(old(), environment()))).into()),
         ("rolled back, first installation", (&Outcome::RolledBack(way(None, Fault::Version))).into()),
         ("nothing healthy", (&Outcome::NothingHealthy(way(old(), environment()))).into()),
@@ -297,83 +312,4 @@ fn programs_read_every_ending_back_from_its_document() {
         text.push('\n');
     }
     golden("endings.jsonl", &text);
-}
-
-fn full_status() -> StatusDocument {
-    let slot = |name: &str, integrity| SlotState { slot: name.to_owned(), integrity };
-    StatusDocument {
-        schema: STATUS_SCHEMA,
-        service: "otelcol".parse().unwrap(),
-        store: "/opt/myriarch/otelcol".into(),
-        current: Current::Slot {
-            slot: SLOT.to_owned(),
-            version: version("0.165.1"),
-            binary: Digest::of(b"binary"),
-            integrity: Integrity::Intact,
-        },
-        running: vec![
-            Running { slot: Some(SLOT.to_owned()), pids: vec![4242] },
-            Running { slot: Some(OLD_SLOT.to_owned()), pids: vec![17, 18] },
-            Running { slot: None, pids: vec![19] },
-        ],
-        updater: Some(Updater { pid: 77, since: "2026-11-30T08:00:00Z".to_owned() }),
-        trial: Some(OnTrial { to: SLOT.to_owned(), from: Some(OLD_SLOT.to_owned()), tries: 1 }),
-        pin: Some(version("0.165.1")),
-        last: Some(Last { words: "confirmed 0.158.0".to_owned(), time: "2026-11-29T08:00:00Z".to_owned() }),
-        confirmed: vec![Confirmed {
-            version: version("0.158.0"),
-            slot: OLD_SLOT.to_owned(),
-            since: "2026-11-29T08:00:00Z".to_owned(),
-        }],
-        quarantined: vec![Quarantined {
-            version: version("0.164.0"),
-            slot: "0.164.0-ffffffffffff".to_owned(),
-            reason: "never ready\n\u{1b}]0;owned\u{7}".to_owned(),
-            since: "2026-11-28T08:00:00Z".to_owned(),
-        }],
-        slots: vec![
-            slot(OLD_SLOT, Integrity::Intact),
-            slot("0.164.0-ffffffffffff", Integrity::Damaged { reason: "expected aa, found bb".to_owned() }),
-            slot("0.9.0-000000000000", Integrity::Unchecked),
-        ],
-    }
-}
-
-fn empty_status() -> StatusDocument {
-    StatusDocument {
-        current: Current::Absent,
-        running: vec![],
-        updater: None,
-        trial: None,
-        pin: None,
-        last: None,
-        confirmed: vec![],
-        quarantined: vec![],
-        slots: vec![],
-        ..full_status()
-    }
-}
-
-#[test]
-fn the_status_reads_the_same_to_people_and_programs() {
-    let foreign =
-        StatusDocument { current: Current::Foreign { target: "/usr/bin/otelcol".into() }, ..empty_status() };
-    let mut text = String::new();
-    for status in [full_status(), empty_status(), foreign] {
-        write!(text, "---\n{}", status.human()).unwrap();
-        let json = serde_json::to_string(&status).unwrap();
-        assert_eq!(serde_json::from_str::<StatusDocument>(&json).unwrap(), status);
-    }
-    golden("status.txt", &text);
-    golden("status.json", &format!("{}\n", serde_json::to_string_pretty(&full_status()).unwrap()));
-}
-
-#[test]
-fn history_is_aligned_and_escaped() {
-    let line = |time: &str, words: &str| HistoryLine { time: time.to_owned(), words: words.to_owned() };
-    let history = HistoryDocument::new(vec![
-        line("2026-11-28T08:00:00Z", "quarantined 0.164.0: \u{1b}[31mred"),
-        line("2026-11-29T08:00:00.123Z", "confirmed 0.158.0"),
-    ]);
-    golden("history.txt", &(history.human() + &HistoryDocument::new(vec![]).human()));
 }

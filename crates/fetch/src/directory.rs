@@ -16,7 +16,7 @@ use crate::{
     platform::{LINUX, host_arch},
     progress::Progress,
     regular::{open, read},
-    release::{CHECKSUM, Companion, Download, Location, NamedBy, Outstanding, Release, missing},
+    release::{Download, Location, Outstanding, Release},
     template::{Kind, Platform, TemplateSet, Templates, is_nameable},
 };
 
@@ -114,8 +114,7 @@ impl Directory {
     ///
     /// # Errors
     /// When the archive is not there, is no regular file, is too large, does not fit on the disk or changes
-    /// meanwhile; when its checksum file cannot be read, or its bundle neither can nor, where only a template
-    /// names it, is plainly absent.
+    /// meanwhile; when its checksum file cannot be read, or its bundle neither can nor is plainly absent.
     pub async fn download(
         &self,
         release: &Release,
@@ -127,13 +126,13 @@ impl Directory {
         };
         let checksum = match release.named_checksum()? {
             Some((name, location)) => {
-                let content = self.companion(location).await?;
-                Some((name, content.ok_or_else(|| missing(location, CHECKSUM))?))
+                let missing = || FetchError::NoChecksum { location: location.shown() };
+                Some((name, self.companion(location).await?.ok_or_else(missing)?))
             }
             None => None,
         };
         let bundle = match &release.bundle {
-            Some(bundle) => bundle.unless_missing(self.companion(&bundle.location).await?)?,
+            Some(location) => self.companion(location).await?,
             None => None,
         };
         let url = path.to_string_lossy();
@@ -152,22 +151,18 @@ impl Directory {
         }
     }
 
-    /// How large `release` is, and how much of it `partial` has already; `None` if it cannot be told.
+    /// How large `release` is, and how much of it `partial` has already.
     ///
     /// # Errors
     /// When the release is another source's.
-    pub async fn outstanding(
-        &self,
-        release: &Release,
-        partial: &Path,
-    ) -> Result<Option<Outstanding>, FetchError> {
+    pub async fn outstanding(&self, release: &Release, partial: &Path) -> Result<Outstanding, FetchError> {
         let Location::File(path) = &release.archive else {
             return Err(FetchError::Foreign { location: release.location.clone() });
         };
         let url = path.to_string_lossy();
         let (file, here) = Partial::look(partial, &release.version, &url, &release.file_name);
         let found = fs::metadata(path).await.ok().filter(std::fs::Metadata::is_file);
-        Ok(found.map(|found| Outstanding { archive: found.len(), here, file }))
+        Ok(Outstanding { archive: found.map(|found| found.len()), here, file })
     }
 
     fn platform(&self) -> Platform<'_> {
@@ -216,9 +211,7 @@ impl Directory {
                 file_name: file_name.to_owned(),
                 archive,
                 checksum: places.checksum.map(at),
-                bundle: places
-                    .bundle
-                    .map(|name| Companion { location: at(name), named_by: NamedBy::Template }),
+                bundle: places.bundle.map(at),
             });
         }
         // Directories have no order of their own.

@@ -32,10 +32,13 @@ pub(crate) struct Document<'a> {
 pub(crate) enum Found {
     /// Plainly nothing.
     Absent,
-    /// What the condition named.
+    /// What the condition named, the server says.
     Unchanged {
         /// Where the redirects led.
         at: Url,
+        /// The entity tag of what is unchanged. A server has to name it (RFC 9110, section 15.4.5); where it does
+        /// not, it is not known what the answer is about.
+        tag: Option<HeaderValue>,
     },
     /// All of it.
     Whole {
@@ -67,13 +70,13 @@ impl Document<'_> {
         let mut fields = HeaderMap::new();
         fields.extend(known.map(|tag| (header::IF_NONE_MATCH, tag.clone())));
         let Answer { url: at, mut response } = self.client.ask(Method::GET, self.url, fields).await?;
+        let tag = response.headers().get(header::ETAG).filter(|tag| tag.len() <= LONGEST_TAG).cloned();
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(Found::Absent),
-            StatusCode::NOT_MODIFIED if known.is_some() => return Ok(Found::Unchanged { at }),
+            StatusCode::NOT_MODIFIED if known.is_some() => return Ok(Found::Unchanged { at, tag }),
             _ => return Err(unexpected(&at, &response)),
         }
-        let tag = response.headers().get(header::ETAG).filter(|tag| tag.len() <= LONGEST_TAG).cloned();
         let expected = response.content_length();
         if expected.is_some_and(|expected| expected > self.limit) {
             return Err(self.too_large(expected));

@@ -197,13 +197,11 @@ pub enum FetchError {
         /// The URL or path.
         location: String,
     },
-    /// A companion is not there that a check needs.
-    #[error("{location}: expected the {what} that the release names, found none")]
-    NoCompanion {
+    /// A checksum file is named and not there, so that a check would be left out.
+    #[error("{location}: expected the checksum file that is named for the release, found none")]
+    NoChecksum {
         /// The URL or path.
         location: String,
-        /// What is missing: `checksum file` or `bundle`.
-        what: &'static str,
     },
     /// The archive does not fit on the disk. Nothing more was written.
     #[error("{}: expected {expected} bytes free for the download, found {found}", .path.display())]
@@ -325,7 +323,7 @@ impl FetchError {
                 "check the version and the template or index; this machine looks for linux/{}",
                 host_arch()
             ),
-            Self::NoCompanion { .. } => "publish it beside the archive; if the releases have none, take it out of \
+            Self::NoChecksum { .. } => "publish it beside the archive; if the releases have none, take it out of \
                 the index or of [source]"
                 .to_owned(),
             Self::NoRoom { .. } => file_hint(&io::ErrorKind::StorageFull.into()).to_owned(),

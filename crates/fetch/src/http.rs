@@ -24,8 +24,8 @@ use crate::{
     partial::Partial,
     platform::{LINUX, host_arch},
     progress::Progress,
-    release::{CHECKSUM, Companion, Download, Location, NamedBy, Outstanding, Release, missing},
-    remembered::{Memory, Remembered},
+    release::{Download, Location, Outstanding, Release},
+    remembered::{Memory, Remembered, is_same},
     retry::{Retries, Tries},
     template::{Kind, Platform, TemplateSet, Templates, is_nameable},
     transfer::Transfer,
@@ -163,11 +163,11 @@ impl Http {
         let document = self.document(index, self.limits.index);
         let known = self.memory.recall();
         let mut found = document.bring(known.as_ref().map(|known| &known.tag)).await?;
-        if let (Found::Unchanged { at }, Some(known)) = (&found, known) {
-            if *at == known.at {
+        if let (Found::Unchanged { at, tag }, Some(known)) = (&found, known) {
+            if *at == known.at && tag.as_ref().is_some_and(|tag| is_same(tag, &known.tag)) {
                 return Ok((Index { at: known.at, content: known.content }, Some(known.tag)));
             }
-            // Another server's "not modified" says nothing about this one's document.
+            // "Not modified" from elsewhere, or of something else, says nothing about this document.
             found = document.bring(None).await?;
         }
         match found {
@@ -223,8 +223,7 @@ impl Http {
             file_name: archive.file_name().map_err(error)?,
             archive,
             checksum: companion("checksum template", places.checksum)?,
-            bundle: companion("bundle template", places.bundle)?
-                .map(|location| Companion { location, named_by: NamedBy::Template }),
+            bundle: companion("bundle template", places.bundle)?,
         })
     }
 
@@ -235,7 +234,7 @@ impl Http {
     ///
     /// # Errors
     /// When the archive is not there or does not come, or does not fit on the disk; when its checksum file is
-    /// not brought, or its bundle is neither brought nor, where only a template names it, plainly absent (404).
+    /// not brought, or its bundle is neither brought nor plainly absent (404).
     pub async fn download(
         &self,
         release: &Release,
@@ -247,13 +246,13 @@ impl Http {
         };
         let checksum = match release.named_checksum()? {
             Some((name, location)) => {
-                let content = self.companion(location).await?;
-                Some((name, content.ok_or_else(|| missing(location, CHECKSUM))?))
+                let missing = || FetchError::NoChecksum { location: location.shown() };
+                Some((name, self.companion(location).await?.ok_or_else(missing)?))
             }
             None => None,
         };
         let bundle = match &release.bundle {
-            Some(bundle) => bundle.unless_missing(self.companion(&bundle.location).await?)?,
+            Some(location) => self.companion(location).await?,
             None => None,
         };
         let file = Partial::open(partial, &release.version, url.as_str(), &release.file_name).await?;
@@ -275,15 +274,11 @@ impl Http {
     }
 
     /// How large `release` is, and how much of it `partial` has already. Where the index does not say, the server
-    /// is asked once; `None` if it does not say either.
+    /// is asked once.
     ///
     /// # Errors
     /// When the release is another source's.
-    pub async fn outstanding(
-        &self,
-        release: &Release,
-        partial: &Path,
-    ) -> Result<Option<Outstanding>, FetchError> {
+    pub async fn outstanding(&self, release: &Release, partial: &Path) -> Result<Outstanding, FetchError> {
         let Location::Url(url) = &release.archive else {
             return Err(FetchError::Foreign { location: release.location.clone() });
         };
@@ -298,7 +293,7 @@ impl Http {
             },
         };
         let (file, here) = Partial::look(partial, &release.version, url.as_str(), &release.file_name);
-        Ok(archive.map(|archive| Outstanding { archive, here, file }))
+        Ok(Outstanding { archive, here, file })
     }
 
     fn platform(&self) -> Platform<'_> {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `size` is the archive's in bytes, optional: with it is known without a question whether there is room.
-//! A checksum file and a bundle that an entry names have to be there.
+//! A checksum file that an entry names has to be there.
 //! References are URLs, or relative to the index. Unknown keys are ignored, so that a newer publisher can add
 //! some; an unknown schema is refused. One bad entry must not hide the others, nor be lost without a word: it is
 //! set aside with its reason, and whoever asks for exactly that version gets the reason as the error.
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::{
     error::{FetchError, quoted},
-    release::{Companion, Location, NamedBy, Release},
+    release::{Location, Release},
     template::{Platform, is_nameable},
 };
 
@@ -77,7 +77,7 @@ pub(crate) struct Asset {
 pub(crate) struct Resolved {
     pub(crate) archive: Location,
     pub(crate) checksum: Option<Location>,
-    pub(crate) bundle: Option<Companion>,
+    pub(crate) bundle: Option<Location>,
 }
 
 impl Resolved {
@@ -89,15 +89,11 @@ impl Resolved {
         place: impl Fn(&str) -> Result<Location, String>,
     ) -> Result<Self, String> {
         let checksum = asset.checksum.as_ref().or(checksum.as_ref());
-        let (bundle, named_by) = match &asset.bundle {
-            Some(bundle) => (Some(bundle), NamedBy::Index),
-            None => (bundle.as_ref(), NamedBy::Template),
-        };
-        let bundle = bundle.map(|text| place(text)).transpose()?;
+        let bundle = asset.bundle.as_ref().or(bundle.as_ref());
         Ok(Self {
             archive,
             checksum: checksum.map(|text| place(text)).transpose()?,
-            bundle: bundle.map(|location| Companion { location, named_by }),
+            bundle: bundle.map(|text| place(text)).transpose()?,
         })
     }
 }

@@ -4,9 +4,9 @@
 //! says about a digest can only add a check, and whether an archive may be opened is decided elsewhere, from the
 //! bytes in [`Download`]. What this crate owes the chain is that a server can do no more harm than not to
 //! deliver: every answer has a limit in size and time, memory does not grow with an archive, a download that was
-//! interrupted goes on where it stood, and a checksum file or bundle that is named is brought or is an error, so that
-//! nobody can weaken a check by breaking a connection. Only a bundle that a template guesses may be plainly absent:
-//! without one just those rules can vouch that need none.
+//! interrupted goes on where it stood, and a checksum file that is named is brought or is an error, so that nobody can
+//! leave out a check by breaking a connection. Only a bundle may be plainly absent: without one just those rules can
+//! vouch that need none.
 //!
 //! ```no_run
 //! use myriarch_fetch::{Http, HttpSettings};

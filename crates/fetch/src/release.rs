@@ -23,14 +23,15 @@ pub struct Release {
     pub(crate) archive: Location,
     /// A checksum file that is named has to be there: without it a check would be left out.
     pub(crate) checksum: Option<Location>,
-    pub(crate) bundle: Option<Companion>,
+    /// A bundle may be missing: nothing is trusted without one but what a rule trusts that needs none.
+    pub(crate) bundle: Option<Location>,
 }
 
 /// How much of an archive is still to be brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outstanding {
-    /// Bytes of the whole archive, as far as the source says.
-    pub archive: u64,
+    /// Bytes of the whole archive, where the source says.
+    pub archive: Option<u64>,
     /// Bytes on disk from an earlier download of it; they are used or given back, never needed a second time.
     pub here: u64,
     /// Where those are; files whose names begin with this one's belong to it.
@@ -72,42 +73,6 @@ impl Download {
     pub fn discard(self) -> io::Result<()> {
         crate::partial::remove(&self.archive)
     }
-}
-
-/// What errors call a checksum file.
-pub(crate) const CHECKSUM: &str = "checksum file";
-/// What errors call a bundle.
-const BUNDLE: &str = "bundle";
-
-/// A file beside the archive.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Companion {
-    pub(crate) location: Location,
-    pub(crate) named_by: NamedBy,
-}
-
-/// Who says that there is such a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NamedBy {
-    /// The publisher's list, for this very release.
-    Index,
-    /// The configuration, for whatever release has one. Where none is, only a rule that needs none can vouch.
-    Template,
-}
-
-impl Companion {
-    /// The bundle's content, if it may be missing or is there.
-    pub(crate) fn unless_missing(&self, content: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, FetchError> {
-        match (content, self.named_by) {
-            (None, NamedBy::Index) => Err(missing(&self.location, BUNDLE)),
-            (content, _) => Ok(content),
-        }
-    }
-}
-
-/// The error for a companion that should be there.
-pub(crate) fn missing(location: &Location, what: &'static str) -> FetchError {
-    FetchError::NoCompanion { location: location.shown(), what }
 }
 
 /// Where one file is.

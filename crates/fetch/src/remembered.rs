@@ -37,3 +37,12 @@ impl Memory {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
 }
+
+/// Whether two entity tags name the same document; whether they are weak does not matter (RFC 9110, section 8.8.3.2).
+pub(crate) fn is_same(one: &HeaderValue, other: &HeaderValue) -> bool {
+    let opaque = |tag: &HeaderValue| {
+        let bytes = tag.as_bytes();
+        bytes.strip_prefix(b"W/").unwrap_or(bytes).to_owned()
+    };
+    opaque(one) == opaque(other)
+}

@@ -37,6 +37,7 @@
 //! # }
 //! ```
 
+mod checks;
 mod current;
 pub mod durable;
 mod error;
@@ -51,6 +52,7 @@ mod staging;
 mod store;
 mod writer;
 
+pub use checks::Checks;
 pub use current::Current;
 pub use error::StoreError;
 pub use fitness::Unfit;

@@ -22,6 +22,19 @@ pub fn processes_running(file: FileId) -> io::Result<Vec<u32>> {
     Ok(pids)
 }
 
+/// The PIDs, in order, of everything that this user may see running, by the file that it runs: one look for
+/// any number of files.
+///
+/// # Errors
+/// When `/proc` is not there or cannot be read.
+pub fn processes_by_file() -> io::Result<HashMap<FileId, Vec<u32>>> {
+    let mut seen = Survey::take()?.seen;
+    for pids in seen.values_mut() {
+        pids.sort_unstable();
+    }
+    Ok(seen)
+}
+
 /// Every process at one time.
 #[derive(Debug)]
 pub(crate) struct Survey {

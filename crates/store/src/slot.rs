@@ -17,7 +17,11 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{Manifest, SlotName, StoreError, manifest};
+use crate::{
+    Manifest, SlotName, StoreError,
+    checks::{Checks, Stamp},
+    manifest,
+};
 
 /// The directory of the program in its slot: security policies label what lies below a `bin` as executable.
 pub(crate) const BIN: &str = "bin";
@@ -29,6 +33,7 @@ pub struct Slot {
     dir: PathBuf,
     name: SlotName,
     manifest: Manifest,
+    checks: Checks,
 }
 
 /// A file's identity as long as it exists: device and inode.
@@ -84,7 +89,7 @@ pub enum Damage {
 
 impl Slot {
     /// Reads the slot `name` in the directory `versions`.
-    pub(crate) fn read(versions: &Path, name: &SlotName) -> Result<Self, StoreError> {
+    pub(crate) fn read(versions: &Path, name: &SlotName, checks: &Checks) -> Result<Self, StoreError> {
         let dir = versions.join(name.as_str());
         match std::fs::symlink_metadata(&dir) {
             Ok(metadata) if metadata.is_dir() => {}
@@ -97,7 +102,7 @@ impl Slot {
             Err(source) => return Err(StoreError::Io { action: "look at", path: dir, source }),
         }
         let manifest = Manifest::read(&dir.join(manifest::FILE), name)?;
-        Ok(Self { dir, name: name.clone(), manifest })
+        Ok(Self { dir, name: name.clone(), manifest, checks: checks.clone() })
     }
 
     /// The slot's name.
@@ -131,13 +136,38 @@ impl Slot {
             Err(error) => return Err(unopened(path, error)),
         };
         let unreadable = |source| Damage::Unreadable { path: path.clone(), source };
-        let file_type = file.metadata().map_err(unreadable)?.file_type();
-        if !file_type.is_file() {
-            return Err(Damage::NotAFile { path, found: kind(file_type) });
+        let before = file.metadata().map_err(unreadable)?;
+        if !before.is_file() {
+            return Err(Damage::NotAFile { path, found: kind(before.file_type()) });
         }
-        let (found, length) = Digest::of_reader(file).map_err(unreadable)?;
+        let (found, length) = Digest::of_reader(&file).map_err(unreadable)?;
         let expected = self.manifest.binary;
-        if found == expected { Ok(()) } else { Err(Damage::Digest { path, expected, found, length }) }
+        let checked = if found == expected {
+            Ok(())
+        } else {
+            Err(Damage::Digest { path: path.clone(), expected, found, length })
+        };
+        let stamp = Stamp::of(&before);
+        if file.metadata().is_ok_and(|after| Stamp::of(&after) == stamp) {
+            self.checks.note(&self.name, expected, stamp, checked.as_ref().err().map(ToString::to_string));
+        }
+        checked
+    }
+
+    /// What the last [`Slot::check`] found, if the file is still the very one that it read, and what is wrong
+    /// where no program is there at all. Reads none of its bytes, so that it is for screens alone: a disk that
+    /// lies is not seen, and nothing may be decided by it.
+    pub fn last_check(&self) -> Option<Result<(), String>> {
+        let path = self.program();
+        let damage = match std::fs::symlink_metadata(&path) {
+            Ok(found) if found.is_file() => {
+                return self.checks.known(&self.name, self.manifest.binary, Stamp::of(&found));
+            }
+            Ok(found) => Damage::NotAFile { path, found: kind(found.file_type()) },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Damage::Missing { path },
+            Err(_) => return None,
+        };
+        Some(Err(damage.to_string()))
     }
 
     /// The program's file, by which a process that runs it is found.

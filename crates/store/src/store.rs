@@ -11,6 +11,7 @@ use std::{
 
 use crate::{
     Current, Slot, SlotName, StoreError,
+    checks::Checks,
     current::{LINK, VERSIONS},
     durable::sync_dir,
     error::At as _,
@@ -21,6 +22,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     root: PathBuf,
+    checks: Checks,
 }
 
 /// A slot's name as found on disk, and what it says it is.
@@ -86,6 +88,11 @@ impl Store {
         self.root.join("status.json")
     }
 
+    /// Where the last look at what is on offer is.
+    pub fn look_path(&self) -> PathBuf {
+        self.root.join("look.json")
+    }
+
     /// Where the lock is.
     pub fn lock_path(&self) -> PathBuf {
         self.root.join("lock")
@@ -120,7 +127,12 @@ impl Store {
     /// # Errors
     /// [`StoreError::Absent`] when there is no such slot, another when it does not say what it is.
     pub fn slot(&self, name: &SlotName) -> Result<Slot, StoreError> {
-        Slot::read(&self.versions_dir(), name)
+        Slot::read(&self.versions_dir(), name, &self.checks)
+    }
+
+    /// What is known of the slots' integrity from earlier checks.
+    pub fn checks(&self) -> &Checks {
+        &self.checks
     }
 
     /// Every slot, sorted by name; those that do not say what they are, too. What has no slot's name is not
@@ -167,7 +179,7 @@ impl Store {
 
     fn at(root: &Path) -> Result<Self, StoreError> {
         let root = std::path::absolute(root).at("make absolute", root)?;
-        Ok(Self { root })
+        Ok(Self { root, checks: Checks::default() })
     }
 
     fn layout(&self) -> [PathBuf; 3] {

@@ -110,7 +110,16 @@ impl Updater {
         if back.is_ok() {
             let reason = format!("`current` could not be moved: {}", with_causes(&error));
             let fault = Fault::Environment { because: reason.clone() };
-            self.record_or_owe(Entry::RolledBack { from: build, to: from, reason, fault, healthy: true });
+            let (from, to) = (build, from);
+            self.record_or_owe(Entry::RolledBack {
+                from,
+                to,
+                reason,
+                fault,
+                healthy: true,
+                took: None,
+                excerpt: None,
+            });
         }
         error.into()
     }

@@ -242,6 +242,13 @@ impl Updater {
 
     /// Where nothing is confirmed yet, what `current` names counts as confirmed: it is what runs.
     fn open_journal(&self) -> Result<(), Error> {
+        if self.journal.is_torn() {
+            let path = self.journal.path().display();
+            let reason = format!(
+                "journal {path}: the last line is torn, as a power cut leaves one; nothing had been promised with it, and the next line moves it to {path}.torn"
+            );
+            self.tell(&Event::Recovering { reason });
+        }
         let lines = match self.journal.lines() {
             Err(error @ JournalError::Unreadable { .. }) => self.salvage(error)?,
             other => other?,
@@ -251,7 +258,7 @@ impl Updater {
             && let Some(slot) = self.store.current_slot()?
             && slot.check().is_ok()
         {
-            self.record(Entry::Confirmed { build: Build::of(&slot)?, leaving: None })?;
+            self.record(Entry::Confirmed { build: Build::of(&slot)?, leaving: None, took: None })?;
         }
         Ok(())
     }

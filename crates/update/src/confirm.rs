@@ -15,7 +15,8 @@ use crate::{
     chain::{Error, Updater, with_causes},
     effective,
     event::{Event, millis},
-    journal::{Entry, Leaving},
+    excerpt::Excerpt,
+    journal::{Entry, Leaving, Took},
     outcome::{Fault, Outcome, RolledBack},
     ports::{Ended, RestartError},
     resume::{WayBack, runs},
@@ -101,7 +102,8 @@ impl Updater {
             Ok(downtime) => {
                 // One line, so that no interruption comes between the two.
                 let (build, leaving) = (on_trial.build.clone(), on_trial.leaving.clone());
-                self.record_or_owe(Entry::Confirmed { build, leaving });
+                let took = Took { trial_ms: millis(self.since(began)), downtime_ms: millis(downtime) };
+                self.record_or_owe(Entry::Confirmed { build, leaving, took: Some(took) });
                 if let Some(Leaving { build, reason }) = on_trial.leaving {
                     self.tell(&Event::Quarantined { slot: build.name(), version: build.version, reason });
                 }
@@ -113,16 +115,18 @@ impl Updater {
                 });
                 Outcome::Confirmed { build: on_trial.build, downtime }
             }
-            Err(Failed { reason, whose: Whose::Operators }) => {
-                self.withdraw(on_trial.build, on_trial.from.as_ref(), reason, began)
-            }
-            Err(Failed { reason, whose: Whose::Surroundings }) => {
-                let excuse = Some(reason.clone());
-                self.give_up(on_trial.build, on_trial.from, reason, excuse, began).await
-            }
-            Err(Failed { reason, whose: Whose::ItsOwn }) => {
-                let excuse = excuse(&on_trial);
-                self.give_up(on_trial.build, on_trial.from, reason, excuse, began).await
+            Err(failed) => {
+                let Failed { reason, whose } = failed;
+                let excuse = match whose {
+                    Whose::Operators => {
+                        return self.withdraw(on_trial.build, on_trial.from.as_ref(), reason, began);
+                    }
+                    Whose::Surroundings => Some(reason.clone()),
+                    Whose::ItsOwn => excuse(&on_trial),
+                };
+                let trial = Some(self.since(began));
+                let OnTrial { build, from: to, .. } = on_trial;
+                self.give_up(Failure { build, to, reason, excuse, excerpt: None, began, trial }).await
             }
         }
     }
@@ -220,38 +224,23 @@ impl Updater {
 
     /// Says in the journal that the trial failed, then goes back. Where the journal cannot take it, the open
     /// trial's own line leads the same way.
-    pub(crate) async fn give_up(
-        &self,
-        build: Build,
-        from: Option<Build>,
-        reason: String,
-        excuse: Option<String>,
-        began: Duration,
-    ) -> Outcome {
-        self.tell(&Event::TrialFailed { slot: build.name(), reason: reason.clone() });
-        self.record_or_owe(Entry::Failed {
-            build: build.clone(),
-            to: from.clone(),
-            reason: reason.clone(),
-            excuse: excuse.clone(),
+    pub(crate) async fn give_up(&self, failure: Failure) -> Outcome {
+        self.tell(&Event::TrialFailed {
+            slot: failure.build.name(),
+            reason: failure.reason.clone(),
+            excerpt: failure.excerpt.clone(),
         });
-        self.go_back(build, from, reason, excuse, First::Start, began).await
+        self.record_or_owe(failure.entry());
+        self.go_back(failure, First::Start).await
     }
 
     /// The way back: `current` moves, the previous build starts and is judged, and only then is it said whose
     /// fault it was. Each step can be repeated, for recovery does.
-    pub(crate) async fn go_back(
-        &self,
-        from: Build,
-        to: Option<Build>,
-        reason: String,
-        excuse: Option<String>,
-        first: First,
-        began: Duration,
-    ) -> Outcome {
+    pub(crate) async fn go_back(&self, failure: Failure, first: First) -> Outcome {
+        let Failure { build: from, to, reason, excuse, excerpt, began, trial } = failure;
         let (to, health) = match self.return_to(&from, to.as_ref(), first).await {
             Ok(returned) => returned,
-            Err(error) => return self.not_moved_back(from, reason, &error, began),
+            Err(error) => return self.not_moved_back(from, reason, &error, excerpt, began),
         };
         let downtime = self.since(began);
         let fault = match (excuse, &health) {
@@ -275,6 +264,8 @@ impl Updater {
             reason: reason.clone(),
             fault: fault.clone(),
             healthy,
+            took: trial.map(|trial| Took { trial_ms: millis(trial), downtime_ms: millis(downtime) }),
+            excerpt: excerpt.clone(),
         });
         self.tell(&Event::RolledBack {
             from: from.name(),
@@ -283,7 +274,7 @@ impl Updater {
             fault: fault.clone(),
             healthy,
         });
-        let rolled_back = RolledBack { from, to, reason, fault, downtime };
+        let rolled_back = RolledBack { from, to, reason, fault, downtime, excerpt };
         if healthy { Outcome::RolledBack(rolled_back) } else { Outcome::NothingHealthy(rolled_back) }
     }
 
@@ -296,12 +287,13 @@ impl Updater {
         reason: String,
         began: Duration,
     ) -> Outcome {
-        self.tell(&Event::TrialFailed { slot: build.name(), reason: reason.clone() });
+        self.tell(&Event::TrialFailed { slot: build.name(), reason: reason.clone(), excerpt: None });
         self.record_or_owe(Entry::Failed {
             build: build.clone(),
             to: from.cloned(),
             reason: reason.clone(),
             excuse: Some(reason.clone()),
+            excerpt: None,
         });
         self.step_back(build, from, reason, began)
     }
@@ -332,7 +324,7 @@ impl Updater {
         });
         match moved {
             Ok(to) => self.withdrawn(from, to, reason, began),
-            Err(error) => self.not_moved_back(from, reason, &error, began),
+            Err(error) => self.not_moved_back(from, reason, &error, None, began),
         }
     }
 
@@ -344,15 +336,23 @@ impl Updater {
             reason: reason.clone(),
         });
         let fault = Fault::Environment { because: reason.clone() };
-        Outcome::Withdrawn(RolledBack { from, to, reason, fault, downtime: self.since(began) })
+        let downtime = self.since(began);
+        Outcome::Withdrawn(RolledBack { from, to, reason, fault, downtime, excerpt: None })
     }
 
     /// `current` may still name the failed build: the journal says so, and the next start tries again.
-    fn not_moved_back(&self, from: Build, reason: String, error: &Error, began: Duration) -> Outcome {
+    fn not_moved_back(
+        &self,
+        from: Build,
+        reason: String,
+        error: &Error,
+        excerpt: Option<Excerpt>,
+        began: Duration,
+    ) -> Outcome {
         let because = format!("`current` could not be moved back: {}", with_causes(error));
         self.tell(&Event::Notice { words: because.clone() });
         let (fault, downtime) = (Fault::Environment { because }, self.since(began));
-        Outcome::NothingHealthy(RolledBack { from, to: None, reason, fault, downtime })
+        Outcome::NothingHealthy(RolledBack { from, to: None, reason, fault, downtime, excerpt })
     }
 
     /// Moves `current` back and starts what it names: what that is, and whether it is healthy.
@@ -432,6 +432,29 @@ impl Updater {
 fn bootstrap_hangs(effective: Option<&Path>) -> bool {
     let text = effective.and_then(|path| std::fs::read_to_string(path).ok());
     text.is_some_and(|text| effective::does_nothing(&text))
+}
+
+/// A trial that is over: what is left, what it is left for, and why.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    pub(crate) build: Build,
+    pub(crate) to: Option<Build>,
+    pub(crate) reason: String,
+    /// What points to the surroundings already now.
+    pub(crate) excuse: Option<String>,
+    pub(crate) excerpt: Option<Excerpt>,
+    /// When the first stop, or what recovers from an interruption, began.
+    pub(crate) began: Duration,
+    /// How long it was on trial; unknown where the trial was interrupted.
+    pub(crate) trial: Option<Duration>,
+}
+
+impl Failure {
+    /// The line that says so before `current` moves back.
+    pub(crate) fn entry(&self) -> Entry {
+        let Self { build, to, reason, excuse, excerpt, .. } = self.clone();
+        Entry::Failed { build, to, reason, excuse, excerpt }
+    }
 }
 
 /// A start on trial that came to nothing.

@@ -6,7 +6,10 @@ use myriarch_policy::{Relation, Version};
 use myriarch_verify::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::{Fault, Stage};
+use crate::{
+    excerpt::Excerpt,
+    outcome::{Fault, Stage},
+};
 
 /// One thing that happened in the chain, in recovery or in supervision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +109,9 @@ pub enum Event {
         slot: String,
         /// What was seen.
         reason: String,
+        /// What the program said last, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        excerpt: Option<Excerpt>,
     },
     /// The previous build runs again.
     RolledBack {

@@ -7,7 +7,8 @@
 //! cannot understand.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _, Seek as _},
     path::{Path, PathBuf},
 };
 
@@ -15,7 +16,7 @@ use myriarch_policy::Version;
 use myriarch_store::durable;
 use serde::{Deserialize, Serialize};
 
-use crate::{build::Build, outcome::Fault};
+use crate::{build::Build, excerpt::Excerpt, outcome::Fault};
 
 /// The schema this program writes, and the newest one it reads.
 pub const SCHEMA: u32 = 1;
@@ -69,6 +70,9 @@ pub enum Entry {
         /// What is left for good with this very line, and quarantined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         leaving: Option<Leaving>,
+        /// How long it took; absent where no trial was watched to its end by one process.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took: Option<Took>,
     },
     /// The trial failed; before `current` moves back.
     Failed {
@@ -80,6 +84,9 @@ pub enum Entry {
         reason: String,
         /// What points to the surroundings already now.
         excuse: Option<String>,
+        /// What the program said last, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        excerpt: Option<Excerpt>,
     },
     /// The way back was gone to its end.
     RolledBack {
@@ -93,6 +100,12 @@ pub enum Entry {
         fault: Fault,
         /// Whether what runs now is healthy.
         healthy: bool,
+        /// How long it took; absent where no trial was watched to its end by one process.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took: Option<Took>,
+        /// What the program said last on trial, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        excerpt: Option<Excerpt>,
     },
     /// Somebody else stopped the program in mid-trial: `current` names the previous build again and nothing was
     /// started. That the trial failed was said before.
@@ -148,6 +161,17 @@ pub enum Entry {
         /// What was wrong with it.
         reason: String,
     },
+}
+
+/// How long a trial took, by a clock that nobody sets. The times of two lines are the wall clock's and tell it
+/// only roughly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Took {
+    /// From the begin of the stop to the verdict, in milliseconds; of a trial that was interrupted, since its
+    /// last start.
+    pub trial_ms: u64,
+    /// From the begin of the stop to the first healthy reading of what runs now, in milliseconds.
+    pub downtime_ms: u64,
 }
 
 /// A build that an operator leaves for good, once the one that is gone back to has proved itself.
@@ -245,6 +269,18 @@ impl Journal {
                 Err(JournalError::Unreadable { path: self.path.clone(), line, reason, readable })
             }
         }
+    }
+
+    /// Whether the last line is torn: it was begun, and never promised to anybody.
+    pub(crate) fn is_torn(&self) -> bool {
+        let last = || -> io::Result<u8> {
+            let mut file = fs::File::open(&self.path)?;
+            file.seek(io::SeekFrom::End(-1))?;
+            let mut byte = [0];
+            file.read_exact(&mut byte)?;
+            Ok(byte[0])
+        };
+        last().is_ok_and(|byte| byte != b'\n')
     }
 
     /// Appends one line and returns once it is durable.

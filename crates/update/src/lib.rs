@@ -66,6 +66,7 @@ mod confirm;
 mod effective;
 mod elf;
 mod event;
+mod excerpt;
 mod import;
 pub mod journal;
 mod obtain;
@@ -88,6 +89,7 @@ pub use build::Build;
 pub use chain::{AtRest, Error, Ports, Request, Settings, StartedBy, Updater, Validation};
 pub use effective::does_nothing;
 pub use event::{Check, Event};
+pub use excerpt::Excerpt;
 pub use import::{Accept, Imported, Installed, installed_program};
 pub use outcome::{Fault, Outcome, Refusal, RefusalKind, RolledBack, Stage};
 pub use ports::{

@@ -5,7 +5,7 @@ use myriarch_policy::Version;
 use crate::{
     build::Build,
     chain::{Error, Updater},
-    confirm::First,
+    confirm::{Failure, First},
     event::Event,
     journal::{Entry, Leaving},
     outcome::{Outcome, Refusal, RefusalKind, Stage},
@@ -30,7 +30,9 @@ impl Updater {
             let began = self.ports.clock.boottime();
             // What failed meanwhile failed by this trial.
             self.ports.restart.find().await;
-            return Ok(self.give_up(open, from, ROLLED_BACK.to_owned(), None, began).await);
+            let (build, to, reason) = (open, from, ROLLED_BACK.to_owned());
+            let failure = Failure { build, to, reason, excuse: None, excerpt: None, began, trial: None };
+            return Ok(self.give_up(failure).await);
         }
         if let Some(rolled_back) = self.finish_what_is_open().await? {
             return Ok(rolled_back);

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use myriarch_policy::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::build::Build;
+use crate::{build::Build, excerpt::Excerpt};
 
 /// What the chain came to. Where a restart was made, the program's health is known and said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +47,8 @@ pub struct RolledBack {
     pub fault: Fault,
     /// From the begin of the first stop to the previous build's first healthy reading.
     pub downtime: Duration,
+    /// What the program said last on trial, where that is known.
+    pub excerpt: Option<Excerpt>,
 }
 
 /// Whose fault a failed trial is.

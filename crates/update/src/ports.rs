@@ -39,8 +39,8 @@ pub struct Delivery {
 /// How much of an offer's archive is still to be brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outstanding {
-    /// Bytes of the whole archive, as far as the source says. Only room is judged by it.
-    pub archive: u64,
+    /// Bytes of the whole archive, where the source says. Only room is judged by it.
+    pub archive: Option<u64>,
     /// Bytes that an earlier delivery left; they are used or given back, never needed a second time.
     pub here: u64,
     /// Where those are; files whose names begin with this one's belong to it.
@@ -75,7 +75,7 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// The offer for exactly `version`, also where a source cannot list.
     async fn offer(&self, version: &Version) -> Result<Option<Offer>, SourceError>;
 
-    /// How much a delivery of `offer` would still bring into `partial`; `None` where the source cannot tell.
+    /// How much a delivery of `offer` would still bring into `partial`; `None` where a source cannot say anything of it.
     async fn outstanding(&self, offer: &Offer, partial: &Path) -> Result<Option<Outstanding>, SourceError> {
         let _ = (offer, partial);
         Ok(None)

@@ -6,6 +6,7 @@
 
 use crate::{
     build::Build,
+    excerpt::Excerpt,
     journal::{Entry, Leaving, Line},
     state::State,
 };
@@ -38,6 +39,8 @@ pub enum Recovery {
         reason: String,
         /// What points to the surroundings, if anything does.
         excuse: Option<String>,
+        /// What the program said last, where the journal says it.
+        excerpt: Option<Excerpt>,
         /// Whether the journal says already that it failed.
         recorded: bool,
     },
@@ -59,6 +62,7 @@ pub fn recover(lines: &[Line]) -> Recovery {
             to: way_back(to, from.as_ref()),
             reason: "the trial was interrupted and no try is left".to_owned(),
             excuse: (!baseline_healthy).then(|| "what ran before was not healthy either".to_owned()),
+            excerpt: None,
             recorded: false,
         },
         Some(Entry::Trial { to, from, tries, baseline_healthy, leaving, .. }) => Recovery::Resume {
@@ -68,11 +72,12 @@ pub fn recover(lines: &[Line]) -> Recovery {
             baseline_healthy: *baseline_healthy,
             leaving: leaving.clone(),
         },
-        Some(Entry::Failed { build, to, reason, excuse }) => Recovery::GoBack {
+        Some(Entry::Failed { build, to, reason, excuse, excerpt }) => Recovery::GoBack {
             from: build.clone(),
             to: to.clone(),
             reason: reason.clone(),
             excuse: excuse.clone(),
+            excerpt: excerpt.clone(),
             recorded: true,
         },
         _ => Recovery::Nothing,

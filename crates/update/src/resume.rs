@@ -8,7 +8,7 @@ use crate::{
     activate::OnTrial,
     build::Build,
     chain::{Error, Updater, with_causes},
-    confirm::{Baseline, First},
+    confirm::{Baseline, Failure, First},
     event::Event,
     journal::{Entry, Journal, JournalError, Leaving, Line},
     outcome::Outcome,
@@ -64,18 +64,21 @@ impl Updater {
                 let baseline = Baseline::told(baseline_healthy);
                 Ok(finished(self.resume(to, from, tries, baseline, leaving).await))
             }
-            Recovery::GoBack { from, to, reason, excuse, recorded } => {
-                self.tell(&Event::Recovering { reason: format!("{}: {reason}; going back", from.name()) });
-                if !recorded {
-                    let (build, to, reason) = (from.clone(), to.clone(), reason.clone());
-                    self.record_or_owe(Entry::Failed { build, to, reason, excuse: excuse.clone() });
-                }
+            Recovery::GoBack { from: build, to, reason, excuse, excerpt, recorded } => {
+                self.tell(&Event::Recovering { reason: format!("{}: {reason}; going back", build.name()) });
                 let began = self.ports.clock.boottime();
+                let failure = Failure { build, to, reason, excuse, excerpt, began, trial: None };
+                if !recorded {
+                    self.record_or_owe(failure.entry());
+                }
                 // What `current` names already and runs needs no other start.
                 let first = if found == Found::Running { First::AsFound } else { First::Start };
                 Ok(finished(match found {
-                    Found::Stopped(_) => self.step_back(from, to.as_ref(), reason, began),
-                    _ => self.go_back(from, to, reason, excuse, first, began).await,
+                    Found::Stopped(_) => {
+                        let Failure { build, to, reason, .. } = failure;
+                        self.step_back(build, to.as_ref(), reason, began)
+                    }
+                    _ => self.go_back(failure, first).await,
                 }))
             }
             Recovery::Nothing => self.rescue(),
@@ -121,7 +124,8 @@ impl Updater {
                 };
                 let reason = format!("the program ended on trial: {how}");
                 self.tell(&Event::Recovering { reason: format!("{name}: {reason}; going back") });
-                Some(self.give_up(build, from, reason, excuse, began).await)
+                let failure = Failure { build, to: from, reason, excuse, excerpt: None, began, trial: None };
+                Some(self.give_up(failure).await)
             }
             Found::Stopped(how) => {
                 self.tell(&Event::Recovering { reason: format!("{name}: {how}; it is not started") });
@@ -189,7 +193,7 @@ impl Updater {
             Err(seen) => {
                 let excuse = Some(format!("the trial could not be taken up again: {seen}"));
                 let (build, way, reason) = (to.clone(), from.clone(), seen.clone());
-                self.record_or_owe(Entry::Failed { build, to: way, reason, excuse });
+                self.record_or_owe(Entry::Failed { build, to: way, reason, excuse, excerpt: None });
                 self.point_back(&to, from.as_ref(), &seen)
             }
         }
@@ -222,10 +226,10 @@ impl Updater {
                     "the trial of {name} is open; the updater starts it again and judges it"
                 )))
             }
-            Recovery::GoBack { from, to, reason, excuse, recorded } => {
+            Recovery::GoBack { from, to, reason, excuse, excerpt, recorded } => {
                 if !recorded {
                     let (build, to, reason) = (from.clone(), to.clone(), reason.clone());
-                    self.record_or_owe(Entry::Failed { build, to, reason, excuse });
+                    self.record_or_owe(Entry::Failed { build, to, reason, excuse, excerpt });
                 }
                 self.point_back(&from, to.as_ref(), &reason)
             }
@@ -277,9 +281,10 @@ impl Updater {
             Ok(on_trial) => self.confirm(on_trial, First::Start).await,
             Err(seen) => {
                 let excuse = Some(format!("the trial could not be taken up again: {seen}"));
-                let (build, to_build, reason) = (to.clone(), way.clone(), seen.clone());
-                self.record_or_owe(Entry::Failed { build, to: to_build, reason, excuse: excuse.clone() });
-                self.go_back(to, way, seen, excuse, First::Start, began).await
+                let (build, to, reason) = (to, way, seen);
+                let failure = Failure { build, to, reason, excuse, excerpt: None, began, trial: None };
+                self.record_or_owe(failure.entry());
+                self.go_back(failure, First::Start).await
             }
         }
     }
@@ -293,7 +298,7 @@ impl Updater {
                 Err(damage) => damage.to_string(),
             },
             None if state.confirmed().is_empty() => return Ok(Resumed::Empty),
-            None => "`current` names no slot that can be read".to_owned(),
+            None => self.what_is_wrong_with_current()?,
         };
         let intact = self.newest_intact(&state, |_| true);
         if intact.is_none() && self.store.current()? == Current::Absent {
@@ -312,6 +317,20 @@ impl Updater {
             None => self.store.clear()?,
         }
         Ok(Resumed::Rescued { to: to.map(Box::new), reason: wrong })
+    }
+
+    /// Where `current` names no slot that can be read.
+    fn what_is_wrong_with_current(&self) -> Result<String, Error> {
+        Ok(match self.store.current()? {
+            Current::Absent => "`current` is not there".to_owned(),
+            Current::Foreign { target } => {
+                format!("`current` leads to {}, which is no slot of this store", target.display())
+            }
+            Current::Slot(name) => match self.store.slot(&name) {
+                Err(error) => format!("`current` names {name}: {}", with_causes(&error)),
+                Ok(_) => format!("`current` names {name}, which could not be read a moment ago"),
+            },
+        })
     }
 
     /// Where a failed trial can go back to: exactly `wanted` if it is intact, otherwise the latest confirmed

@@ -44,10 +44,11 @@ enum Program {
 impl Need {
     /// Before a download of an archive of which so much is outstanding, where the current program is so large.
     fn before_download(outstanding: Option<&Outstanding>, current: u64, largest: u64) -> Self {
-        let Some(Outstanding { archive, here, .. }) = outstanding else {
+        let known = outstanding.and_then(|known| Some((known.archive?, known.here)));
+        let Some((archive, here)) = known else {
             return Self { download: None, program: Program::About(current) };
         };
-        let download = archive.saturating_sub(*here);
+        let download = archive.saturating_sub(here);
         let estimate = current.max(archive.saturating_mul(EXPANSION)).min(largest);
         let program = if download == 0 { Program::ToBeSeen } else { Program::About(estimate) };
         Self { download: Some(download), program }
@@ -106,13 +107,16 @@ impl Updater {
         self.require(Stage::Stage, need, Some(archive))
     }
 
-    /// Makes room where there is too little by removing what nothing needs: slots, and downloads but `keep`.
+    /// Makes room where there is too little by removing what nothing needs: slots, and the downloads beside `keep`,
+    /// where that is known.
     fn require(&self, stage: Stage, need: Need, keep: Option<&Path>) -> Result<(), Refusal> {
         if self.shortage(need, self.free()).is_none() {
             return Ok(());
         }
         self.prune();
-        remove_all_but(keep, &self.store.partial_dir());
+        if let Some(keep) = keep {
+            remove_all_but(keep, &self.store.partial_dir());
+        }
         match self.shortage(need, self.free()) {
             None => Ok(()),
             Some(reason) => {
@@ -163,14 +167,11 @@ pub(crate) enum RoomError {
 }
 
 /// Removes the files in `directory` but `keep` and what lies beside it under its name.
-fn remove_all_but(keep: Option<&Path>, directory: &Path) {
-    let kept = keep.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+fn remove_all_but(keep: &Path, directory: &Path) {
+    let Some(kept) = keep.file_name().map(|name| name.to_string_lossy().into_owned()) else { return };
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let others: Vec<PathBuf> = entries
-        .filter(|entry| {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            !kept.as_ref().is_some_and(|kept| name.starts_with(kept))
-        })
+        .filter(|entry| !entry.file_name().to_string_lossy().starts_with(&*kept))
         .map(|entry| entry.path())
         .collect();
     for path in others {
@@ -200,7 +201,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn outstanding(archive: u64, here: u64) -> Outstanding {
-        Outstanding { archive, here, file: PathBuf::from("/s/partial/x") }
+        Outstanding { archive: Some(archive), here, file: PathBuf::from("/s/partial/x") }
     }
 
     #[test]
@@ -247,6 +248,8 @@ mod tests {
     #[test]
     fn where_nobody_says_how_large_the_archive_is_the_current_program_counts() {
         let need = Need::before_download(None, 350 * MIB, u64::MAX);
+        let silent = Outstanding { archive: None, ..outstanding(0, 40 * MIB) };
+        assert_eq!(Need::before_download(Some(&silent), 350 * MIB, u64::MAX), need);
         let parts = "the download (of a size that is not told), the unpacked program (about 350.0 MiB) and 1.0 MiB besides";
         assert_eq!((need.bytes(), &*need.parts()), (351 * MIB, parts));
     }
@@ -270,7 +273,7 @@ mod tests {
             fs::write(directory.path().join(name), "x").unwrap();
         }
         fs::create_dir(directory.path().join("directory")).unwrap();
-        remove_all_but(Some(&directory.path().join(names[0])), directory.path());
+        remove_all_but(&directory.path().join(names[0]), directory.path());
         let mut left: Vec<_> =
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();

@@ -33,7 +33,7 @@ impl State {
         let mut state = Self::default();
         for Line { at, entry, .. } in lines {
             match entry {
-                Entry::Confirmed { build, leaving } => {
+                Entry::Confirmed { build, leaving, .. } => {
                     state.confirmed.retain(|known| known != build);
                     state.confirmed.push(build.clone());
                     if let Some(Leaving { build, reason }) = leaving {

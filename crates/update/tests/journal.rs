@@ -16,6 +16,7 @@ fn confirmed(n: u8) -> Entry {
     let version = format!("0.{n}.0").parse().unwrap();
     Entry::Confirmed {
         leaving: None,
+        took: None,
         build: Build { version, binary: [n; 32].into(), archive: [n; 32].into() },
     }
 }

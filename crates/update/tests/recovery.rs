@@ -32,7 +32,7 @@ fn trial(to: u8, from: Option<u8>, tries: u8) -> Entry {
 }
 
 fn confirmed(n: u8) -> Entry {
-    Entry::Confirmed { build: build(n), leaving: None }
+    Entry::Confirmed { build: build(n), leaving: None, took: None }
 }
 
 #[test]
@@ -89,7 +89,13 @@ fn a_trial_without_tries_goes_back_to_the_last_confirmed_build() {
 
 #[test]
 fn a_failed_trial_goes_back_even_if_the_journal_ends_there() {
-    let failed = Entry::Failed { build: build(2), to: Some(build(1)), reason: "ill".into(), excuse: None };
+    let failed = Entry::Failed {
+        build: build(2),
+        to: Some(build(1)),
+        reason: "ill".into(),
+        excuse: None,
+        excerpt: None,
+    };
     let quarantined = Entry::Quarantined { build: build(2), reason: "ill".into() };
     for tail in [vec![], vec![quarantined]] {
         let entries = [confirmed(1), trial(2, Some(1), 2), failed.clone()].into_iter().chain(tail);
@@ -117,7 +123,7 @@ fn operators_lines_do_not_end_a_trial() {
 #[test]
 fn a_rollback_quarantines_what_it_left_with_the_line_that_confirms() {
     let leaving = Leaving { build: build(2), reason: "an operator rolled back from it".into() };
-    let back = Entry::Confirmed { build: build(1), leaving: Some(leaving.clone()) };
+    let back = Entry::Confirmed { build: build(1), leaving: Some(leaving.clone()), took: None };
     let on_trial = Entry::Trial {
         to: build(1),
         from: Some(build(2)),
@@ -145,6 +151,8 @@ fn a_quarantine_outlives_the_loss_of_its_own_line() {
         reason: "ill".into(),
         fault: Fault::Version,
         healthy: true,
+        took: None,
+        excerpt: None,
     };
     let state = State::of(&lines([confirmed(1), trial(2, Some(1), 2), rolled_back]));
     assert!(state.standing(|build| build.binary == [2; 32].into()).is_some());
@@ -162,13 +170,21 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
         (0u8..6, 1u8..5, prop::option::of(1u8..5), 0u8..3).prop_map(|(kind, to, from, tries)| match kind {
             0 | 1 => trial(to, from, tries),
             2 => confirmed(to),
-            3 => Entry::Failed { build: build(to), to: from.map(build), reason: "ill".into(), excuse: None },
+            3 => Entry::Failed {
+                build: build(to),
+                to: from.map(build),
+                reason: "ill".into(),
+                excuse: None,
+                excerpt: None,
+            },
             4 => Entry::RolledBack {
                 from: build(to),
                 to: from.map(build),
                 reason: "ill".into(),
                 fault: Fault::Version,
                 healthy: true,
+                took: None,
+                excerpt: None,
             },
             _ => Entry::Quarantined { build: build(to), reason: "ill".into() },
         });
@@ -188,12 +204,12 @@ proptest! {
                 Recovery::Resume { to, from, tries, baseline_healthy, leaving } => {
                     history.push(Entry::Trial { to, from, tries, baseline_healthy, leaving, boot: None });
                 }
-                Recovery::GoBack { from, to, reason, excuse, recorded } => {
+                Recovery::GoBack { from, to, reason, excuse, excerpt, recorded } => {
                     if !recorded {
-                        history.push(Entry::Failed { build: from.clone(), to: to.clone(), reason: reason.clone(), excuse });
+                        history.push(Entry::Failed { build: from.clone(), to: to.clone(), reason: reason.clone(), excuse, excerpt });
                         continue;
                     }
-                    history.push(Entry::RolledBack { from, to, reason, fault: Fault::Version, healthy: true });
+                    history.push(Entry::RolledBack { from, to, reason, fault: Fault::Version, healthy: true, took: None, excerpt: None });
                 }
             }
         }

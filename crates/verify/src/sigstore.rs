@@ -39,7 +39,7 @@ struct Has {
 #[non_exhaustive]
 pub enum TrustedRootError {
     /// Not a document of that kind.
-    #[error("the trusted root cannot be read: expected a trusted_root.json, found {0}")]
+    #[error("the trusted root cannot be read: expected a trusted_root.json, found something else: {0}")]
     Unreadable(String),
     /// Keys or certificates in it are broken or contradict each other.
     #[error("the trusted root cannot be used: {0}")]

@@ -41,10 +41,13 @@ impl Section {
         let done = match row.done {
             Done::Verb(verb) => format!("`{}` · exit code {exit}", verb.join(" ")),
             Done::Message(_) | Done::LastMessage(_) => "on the control socket".to_owned(),
+            Done::Start => "`run`, which goes on".to_owned(),
         };
         let after = match row.after {
             After::Untouched => "nothing was touched",
             After::RolledBack => "the previous build runs again and is healthy",
+            After::Started(_) => "the same build runs and is healthy",
+            After::Rescued(_) => "the latest confirmed build that is intact runs and is healthy",
         };
         let written =
             write!(self.text, "\n### `{name}`\n\n{input}\n\n{done} · {after}\n\n```text\n{said}```\n");

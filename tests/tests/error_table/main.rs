@@ -7,11 +7,13 @@
 
 mod answers;
 mod archives;
+mod configuration;
 mod document;
 mod lock;
 mod offers;
 mod row;
 mod socket;
+mod state;
 mod store;
 mod trials;
 mod words;
@@ -27,6 +29,8 @@ const GROUPS: &[&Group] = &[
     &trials::GROUP,
     &store::GROUP,
     &socket::GROUP,
+    &configuration::GROUP,
+    &state::GROUP,
     &lock::GROUP,
 ];
 
@@ -67,6 +71,20 @@ fn what_is_no_request_and_what_is_no_answer_is_said_to_be_so_in_these_words() {
 #[test]
 fn another_run_is_named_in_these_words() {
     row::play(&lock::GROUP);
+}
+
+#[test]
+fn a_mistake_in_the_configuration_is_told_in_these_words() {
+    if !rustix::process::geteuid().is_root() {
+        let test = "a_mistake_in_the_configuration_is_told_in_these_words";
+        return shared::skip(test, "only root can give a file to somebody else");
+    }
+    row::play(&configuration::GROUP);
+}
+
+#[test]
+fn damaged_state_keeps_nothing_from_running_and_is_told_in_these_words() {
+    row::play(&state::GROUP);
 }
 
 #[test]

@@ -7,9 +7,7 @@ use myriarch_tests::{
 };
 use myriarch_verify::Digest;
 
-use crate::row::{Done, Group, NEW, Row, machine};
-
-const OLDER: &str = "0.9.0";
+use crate::row::{Done, Group, NEW, OLDER, Row, machine};
 
 pub(crate) const GROUP: Group = Group {
     title: "Offers",

@@ -28,6 +28,9 @@ pub(crate) const OLD: &str = "1.0.0";
 /// What is offered.
 pub(crate) const NEW: &str = "1.1.0";
 
+/// What was confirmed before, where a row needs it.
+pub(crate) const OLDER: &str = "0.9.0";
+
 /// A bad input and what comes of it. `..Row::UPDATE` fills in what most rows have.
 pub(crate) struct Row {
     /// Its name, in the document and in failures.
@@ -55,6 +58,8 @@ pub(crate) enum Done {
     Message(fn() -> Vec<u8>),
     /// These bytes over the control socket, and then the end.
     LastMessage(fn() -> Vec<u8>),
+    /// `run` is started, and the program with it.
+    Start,
 }
 
 /// What runs afterwards.
@@ -64,6 +69,10 @@ pub(crate) enum After {
     Untouched,
     /// The previous build, started anew and healthy; the candidate is quarantined.
     RolledBack,
+    /// The same build as before the stop; the journal then has entries of these kinds.
+    Started(&'static [&'static str]),
+    /// The latest confirmed build that is intact, of this version, which `current` names then; the journal says so.
+    Rescued(&'static str),
 }
 
 impl Row {
@@ -167,6 +176,7 @@ fn play_row(row: &Row, machine: &mut Machine) -> String {
         }
         Done::Message(sent) => answer(machine, &sent(), None, &words_of),
         Done::LastMessage(sent) => answer(machine, &sent(), Some(Shutdown::Write), &words_of),
+        Done::Start => start(machine, &words_of),
     };
     match row.after {
         After::Untouched => {
@@ -189,8 +199,24 @@ fn play_row(row: &Row, machine: &mut Machine) -> String {
             let status = machine.status();
             assert!(status["trial"].is_null(), "row `{name}`: {status}");
         }
+        After::Started(kinds) => {
+            assert_eq!(look(machine).current, before.current, "row `{name}`: {told}");
+            let entries = machine.entries();
+            let found: Vec<_> =
+                entries.iter().map(|entry| entry["entry"].as_str().unwrap_or_default()).collect();
+            assert_eq!(found, kinds, "row `{name}`: {told}");
+        }
+        After::Rescued(version) => {
+            assert_eq!(machine.current_version().as_deref(), Some(version), "row `{name}`: {told}");
+            let rescued = &machine.entries()[before.journal.lines().count()..];
+            let [rescued] = rescued else {
+                panic!("row `{name}`: expected one more line, found {rescued:?}")
+            };
+            assert_eq!(rescued["entry"], "rescued", "row `{name}`: {told}");
+        }
     }
-    assert_eq!(machine.running_version().as_deref(), Some(OLD), "row `{name}`: {told}");
+    let runs = if let After::Rescued(version) = row.after { version } else { OLD };
+    assert_eq!(machine.running_version().as_deref(), Some(runs), "row `{name}`: {told}");
     (row.mend)(machine);
     let output = machine.verb(&["check"]);
     assert_eq!(output.status.code(), Some(100), "row `{name}` is mended: {}", words(&output));
@@ -213,6 +239,19 @@ fn answer(machine: &Machine, sent: &[u8], then: Option<Shutdown>, words_of: &Wor
     assert_eq!(reply["reply"], "error", "{told}");
     assert!(reply["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{told}");
     let said = words_of.normal(&told);
+    (told, said)
+}
+
+/// What `run` says when it is started, until something healthy runs.
+fn start(machine: &mut Machine, words_of: &Words) -> (String, String) {
+    let before = machine.log().len();
+    machine.start();
+    machine.wait_idle();
+    machine.wait(Duration::from_mins(1), "something healthy", |machine| machine.running_version().is_some());
+    let told = machine.log()[before..].to_owned();
+    let begins = |line: &&str| line.starts_with("recovering: ") || line.starts_with("recovery: ");
+    let said: String = told.lines().filter(begins).map(|line| line.to_owned() + "\n").collect();
+    let said = words_of.normal(&said);
     (told, said)
 }
 

@@ -17,7 +17,7 @@ impl Words {
             (literal(&machine.server().url()), "<server>"),
             (format!(r"\b{}\b", machine.health_port()), "<port>"),
             (r"\b[0-9a-f]{64}\b".to_owned(), "<sha256>"),
-            (r"(1\.[01]\.0)-[0-9a-f]{12}\b".to_owned(), "$1-<sha256, 12 digits>"),
+            (r"((?:0\.9|1\.[01])\.0)-[0-9a-f]{12}\b".to_owned(), "$1-<sha256, 12 digits>"),
             (r"\bsha256 [0-9a-f]{12}\b".to_owned(), "sha256 <12 digits>"),
             (r"\b(staging-)[0-9a-f]{16}\b".to_owned(), "${1}<random>"),
             (r"\bpartial/[0-9a-f]{16}-".to_owned(), "partial/<source>-"),

@@ -26,7 +26,8 @@ pub(crate) fn read_trusted(path: &Path) -> Result<String, ConfigError> {
     let mut file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(unreadable(io::Error::other("expected a regular file")));
+        let found = if metadata.is_dir() { "a directory" } else { "something else" };
+        return Err(unreadable(io::Error::other(format!("expected a regular file, found {found}"))));
     }
     if metadata.len() > MAX_LENGTH {
         let reason = format!("expected at most {MAX_LENGTH} bytes, found {}", metadata.len());

@@ -63,7 +63,10 @@ impl ConfigError {
                 "`config example` prints one to begin with; write it to {} or name another with --config",
                 path.display()
             )),
-            Self::Unreadable { .. } => None,
+            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some("run this as root or as the file's owner".to_owned())
+            }
+            Self::Unreadable { .. } => Some("name the service's file with --config or --service".to_owned()),
             Self::Untrusted { hint, .. } => Some(hint.clone()),
             Self::Invalid { .. } => {
                 Some("`config example` prints a file with every key explained".to_owned())

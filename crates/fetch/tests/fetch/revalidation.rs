@@ -45,7 +45,7 @@ async fn what_is_known_counts_only_while_the_server_says_so() {
     let http = mirror.indexed();
     mirror.server.put(INDEX, index("1.0.0"));
     versions(&http).await;
-    for code in [403, 404, 500, 204] {
+    for code in [403, 404, 500, 204, 304] {
         mirror.server.honest(INDEX);
         mirror.server.lie(INDEX, Lie::Status { code, retry_after: None });
         assert!(http.releases().await.is_err(), "{code}");

@@ -20,7 +20,7 @@ use std::{
     thread,
 };
 
-use myriarch_fetch::{FetchError, Http, HttpSettings, Proxy, Templates};
+use myriarch_fetch::{FetchError, Http, HttpSettings, Proxy, Templates, Timeouts, Waiting};
 use myriarch_tests::{proxy, server::Server, tls};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
@@ -198,6 +198,29 @@ fn the_environments_proxy_is_used_unless_another_is_configured() {
     let ours = proxy::Proxy::knowing(&[(server.url().trim_start_matches("http://"), server.address())]);
     assert_eq!(bring_with(&server.url(), with(Proxy::Through(ours.url()))).unwrap(), b"archive");
     assert_eq!(ours.asked().len(), 1);
+}
+
+#[test]
+fn a_connection_that_never_comes_about_has_a_time_of_its_own() {
+    let name = "a_connection_that_never_comes_about_has_a_time_of_its_own";
+    if !in_a_process_that_trusts(name, &file("ca.pem")) {
+        return;
+    }
+    // Connected by the kernel, and then nobody speaks TLS.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = std::time::Duration::from_millis(300);
+    let settings = HttpSettings {
+        proxy: Proxy::Direct,
+        timeouts: Timeouts { connect, ..Timeouts::default() },
+        retries: myriarch_fetch::Retries { times: 0, ..Default::default() },
+        ..HttpSettings::default()
+    };
+    let error = bring_with(&format!("https://{}", silent.local_addr().unwrap()), settings).unwrap_err();
+    let expected = matches!(
+        error,
+        FetchError::TimedOut { waiting: Waiting::Connection, limit, .. } if limit == connect
+    );
+    assert!(expected, "{error:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod checks_are_remembered;
 mod damage_is_seen;
 mod follows_its_model;
 mod kit;
