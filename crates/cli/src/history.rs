@@ -49,14 +49,14 @@ pub enum What {
         /// Its slot.
         slot: String,
     },
-    /// An operator had the installed program taken over.
+    /// An operator took over a program that was installed without this store; it counts as confirmed.
     Imported {
-        /// The slot that holds it.
+        /// Its slot.
         slot: String,
-        /// Where it was installed.
+        /// The file that was taken over.
         from: PathBuf,
     },
-    /// An operator gave the program back to what had it before.
+    /// An operator gave the program back to whatever had it before.
     ImportUndone,
     /// `current` did not name an intact slot and was moved without a trial.
     Rescued {
