@@ -57,7 +57,10 @@ impl SmallDisk {
     /// As [`at`](Self::at), with these options of tmpfs (tmpfs(5)).
     pub fn with_options(at: &Path, options: &str) -> Self {
         fs::create_dir_all(at).expect("a directory");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(at).status();
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("mode=755,{options}"), "none"])
+            .arg(at)
+            .status();
         assert!(mount.is_ok_and(|status| status.success()), "a disk can be mounted at {}", at.display());
         Self { at: at.to_owned() }
     }
