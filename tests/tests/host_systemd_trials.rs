@@ -65,13 +65,18 @@ fn on_host_a_crash_under_restart_always_is_left_at_once() {
         site.install(version);
     }
     // Restarted by systemd again and again, until it gives up.
-    site.offer(NEW, &StandIn::version(NEW).end(End::Exit { ms: 0, code: 7 }));
+    let last_words = "panic: out of luck, authorization: Bearer s3cr3t-0f-the-unit";
+    site.offer(NEW, &StandIn::version(NEW).says(last_words).end(End::Exit { ms: 300, code: 7 }));
     let output = site.verb(&["update"]);
     assert_eq!(output.status.code(), Some(3), "{}", words(&output));
     let said = words(&output);
     assert!(said.contains("the program ended on trial: ") && said.contains("now runs: 1.0.0"), "{said}");
     assert!(site.runs(OLD));
     assert_eq!(site.quarantined(), [NEW]);
+    // What the unit said last is in systemd's log alone.
+    let history = words(&site.verb(&["history"]));
+    assert!(history.contains("it said: panic: out of luck"), "{history}");
+    assert!(!format!("{said}{history}").contains("s3cr3t"), "{said}{history}");
 }
 
 #[test]

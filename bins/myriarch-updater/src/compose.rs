@@ -28,7 +28,7 @@ use myriarch_verify::{KeylessRule, KeylessSpec, Pins, Rule, TrustPolicy, TrustPo
 use crate::{
     accounts::{self, Unknown},
     clock::SystemClock,
-    program_log::FileLog,
+    program_log::{FileLog, UnitLog},
     restart::{ChildRestart, CommandRestart, SystemdRestart},
     source::ReleaseSource,
     words::with_causes,
@@ -87,7 +87,13 @@ pub(crate) struct Parts {
 
 /// The parts, or what in the configuration cannot be used.
 pub(crate) fn parts(config: &Config) -> Result<Parts, ComposeError> {
-    let log = Arc::new(FileLog::new(config.trial.log.clone()));
+    let files = FileLog::new(config.trial.log.clone());
+    let log: Arc<dyn ProgramLog> = match &config.restart {
+        config::Restart::Systemd(restart) => {
+            Arc::new(UnitLog::new(files, Systemd::new(), restart.unit.clone()))
+        }
+        config::Restart::Child(_) | config::Restart::Command(_) => Arc::new(files),
+    };
     Ok(Parts { settings: settings(config)?, source: Arc::new(source(config)?), log })
 }
 

@@ -4,6 +4,8 @@
 //! a few seconds: what it said is followed while it is on trial, so that the words before the last death are not lost
 //! with the next life. A file that is only appended to counts from the start of the trial.
 
+mod unit;
+
 use std::{
     fs::{File, Metadata},
     io::{self, Read as _, Seek as _, SeekFrom},
@@ -16,6 +18,8 @@ use std::{
 use async_trait::async_trait;
 use myriarch_update::{EXCERPT_LIMIT, ProgramLog};
 use rustix::fs::{Mode, OFlags};
+
+pub(crate) use self::unit::UnitLog;
 
 /// The supervisor's name for its collector's log.
 const AGENT_LOG: &str = "agent.log";

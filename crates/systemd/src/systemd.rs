@@ -132,20 +132,19 @@ impl Systemd {
         Ok(names)
     }
 
-    /// The last `lines` that the program of one run of a unit said, oldest first. What a program says can hold
-    /// secrets.
+    /// The last `lines` that a unit's program said since a moment of the wall clock, oldest first, over all of its runs.
+    /// What a program says can hold secrets.
     ///
     /// # Errors
     /// Where there is no journalctl, or it does not answer.
-    pub async fn journal(
+    pub async fn said(
         &self,
         name: &UnitName,
-        invocation: &str,
+        since: SystemTime,
         lines: u32,
     ) -> Result<Vec<String>, SystemdError> {
-        let (count, run) = (lines.to_string(), format!("_SYSTEMD_INVOCATION_ID={invocation}"));
-        let args =
-            ["--no-pager", "--quiet", "--output=cat", "--lines", &count, "--unit", name.as_str(), &run];
+        let (count, since, unit) = (lines.to_string(), by_wall_clock(since), format!("_SYSTEMD_UNIT={name}"));
+        let args = ["--no-pager", "--quiet", "--output=cat", "--lines", &count, &since, &unit];
         let answer = ask(&self.journalctl, args, Action::Journal, QUESTION).await?;
         if !answer.status.success() {
             return Err(SystemdError::Unknown { action: Action::Journal, said: answer.said() });
@@ -157,16 +156,13 @@ impl Systemd {
     /// by itself without an error, which leave a unit in the same state.
     ///
     /// # Errors
-    /// As for [`Systemd::journal`].
+    /// As for [`Systemd::said`].
     pub async fn was_asked_to_stop(&self, name: &UnitName, asked: Asked<'_>) -> Result<bool, SystemdError> {
         let (unit, mut args) =
             (format!("UNIT={name}"), vec!["--no-pager", "--quiet", "--output=cat", "--lines=1"]);
         let limit = match asked {
             Asked::InRun(invocation) => format!("INVOCATION_ID={invocation}"),
-            Asked::Since(time) => {
-                let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-                format!("--since=@{}.{:06}", since.as_secs(), since.subsec_micros())
-            }
+            Asked::Since(time) => by_wall_clock(time),
         };
         args.extend(["_PID=1", "JOB_TYPE=stop", &unit, &limit]);
         let answer = ask(&self.journalctl, args, Action::Journal, QUESTION).await?;
@@ -244,4 +240,9 @@ impl Unit {
             LoadState::Bad => Err(SystemdError::Bad { unit, said: self.load_error.clone() }),
         }
     }
+}
+
+fn by_wall_clock(since: SystemTime) -> String {
+    let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("--since=@{}.{:06}", since.as_secs(), since.subsec_micros())
 }
