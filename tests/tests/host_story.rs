@@ -117,6 +117,26 @@ impl Story {
         ))
     }
 
+    /// The trial of `version` goes on after a reboot, judged as it runs, and ends well.
+    fn reboot_in_mid_trial(&mut self, version: &str, program: &str) {
+        self.host.sh(&format!("sed -i 's/^soak = .*/soak = \"10m\"/' {CONFIG}"));
+        self.offer(version, program);
+        let mut update = self.host.spawn(&["myriarch-updater", "--config", CONFIG, "update"]);
+        self.host.wait(SOON, "the trial to run", |_| self.runs().contains(&format!("/{version}-")));
+        self.host.reboot();
+        update.wait().expect("the update ends with the machine");
+        self.host.wait(SOON, "the collector after a reboot", |_| self.answers());
+        self.runs_version(version);
+        let status = self.must(0, &["status"]);
+        assert!(status.contains("tries left") || status.contains("try left"), "{status}");
+        self.host.sh(&format!("sed -i 's/^soak = .*/soak = \"2s\"/' {CONFIG}"));
+        let pid = self.host.main_pid("collector");
+        let recovered = self.must(0, &["recover"]);
+        assert!(recovered.contains(&format!("the interrupted trial of {version}-")), "{recovered}");
+        assert_eq!(self.host.main_pid("collector"), pid, "what runs well is judged as it is");
+        self.runs_version(version);
+    }
+
     fn runs_version(&self, version: &str) {
         let exe = self.runs();
         assert!(exe.contains(&format!("/opt/myriarch/collector/versions/{version}-")), "{exe}");
@@ -174,9 +194,7 @@ fn on_host_an_installed_collector_is_taken_over_updated_and_given_back() {
     assert!(history.contains("imported from /usr/bin/otelcol-testbed"), "{history}");
     assert!(story.must(0, &["status"]).contains("0.149.0"));
 
-    story.host.reboot();
-    story.host.wait(SOON, "the collector after a reboot", |_| story.answers());
-    story.runs_version("0.149.0");
+    story.reboot_in_mid_trial("0.158.1", "collector-0.158.1");
 
     let undone = story.must(0, &["import", "--undo"]);
     assert!(undone.contains("every file is as it was"), "{undone}");
