@@ -224,6 +224,41 @@ fn what_cannot_be_restarted_is_refused_before_anything_is_touched() {
 }
 
 #[test]
+fn a_unit_that_does_not_follow_current_is_refused_and_runs_on() {
+    let mut host = host("always", 0);
+    host.machine.offer_program(NEW, &StandIn::version(NEW).build());
+    // As a package would install it, before an import.
+    let installed = host.machine.store().with_file_name("installed");
+    StandIn::version(OLD).salt("installed").write_to(&installed).expect("a program");
+    host.manager.edit(UNIT, |plan| plan.argv[0] = installed.display().to_string());
+    host.manager.systemctl(&["restart", UNIT]);
+    let (pid, journal) = (host.manager.main_pid(UNIT), host.machine.journal());
+    assert_ne!(pid, 0);
+    let found = format!("found one that starts {}", installed.display());
+    host.ends(&["update"], 1, &["col.service: expected a unit that starts ", &found, "hint: `import` makes"]);
+    assert_eq!((host.manager.main_pid(UNIT), host.machine.journal()), (pid, journal));
+    assert_eq!(host.machine.current_version().as_deref(), Some(OLD));
+}
+
+#[test]
+fn a_trial_that_is_open_never_stops_a_unit_that_was_given_back() {
+    let mut host = host("always", 0);
+    host.soak_for(20);
+    host.machine.offer_program(NEW, &StandIn::version(NEW).build());
+    let mut update = host.update_on_trial();
+    update.kill().expect("SIGKILL");
+    update.wait().expect("the update is reaped");
+    let installed = host.machine.store().with_file_name("installed");
+    StandIn::version(OLD).salt("installed").write_to(&installed).expect("a program");
+    host.manager.edit(UNIT, |plan| plan.argv[0] = installed.display().to_string());
+    host.manager.systemctl(&["restart", UNIT]);
+    let pid = host.manager.main_pid(UNIT);
+    assert_ne!(pid, 0);
+    host.ends(&["recover"], 4, &["found one that starts ", "nothing is quarantined"]);
+    assert_eq!((host.manager.main_pid(UNIT), host.quarantined()), (pid, 0));
+}
+
+#[test]
 fn what_runs_when_the_updater_is_dead_is_judged_as_it_is() {
     let mut host = host("always", 0);
     host.soak_for(4);

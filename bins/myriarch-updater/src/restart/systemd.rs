@@ -22,6 +22,7 @@ use myriarch_systemd::{ActiveState, Asked, Ended as Exit, Systemd, SystemdError,
 use myriarch_update::{AtRest, Ended, Event, Found, NotReady, Observe, Restart, RestartError, StartedBy};
 use tokio::time::{Instant, sleep};
 
+use super::through_current::another;
 use crate::accounts;
 
 /// Between two looks at a unit on trial. One takes 19 ms of systemd and systemctl together.
@@ -34,6 +35,9 @@ const WITHOUT_LIMIT: Duration = Duration::from_secs(90);
 const LONGEST: Duration = Duration::from_mins(10);
 /// What a restart may take beyond the limits of the unit's own stop and start.
 const SLACK: Duration = Duration::from_secs(10);
+
+/// What to do about a unit that starts something else.
+const NOT_IMPORTED: &str = "`import` makes it start the program through `current`, and `import --dry-run` shows how; where it was imported already, `doctor` says what wins over that";
 
 /// A unit in the hands of the chain.
 #[derive(Debug)]
@@ -108,8 +112,27 @@ impl SystemdRestart {
         })
     }
 
+    /// Nothing is done to a unit that is known to start something else than our program.
+    fn is_ours(&self, unit: &Unit) -> Result<(), RestartError> {
+        match another(unit, &self.program) {
+            Ok(Some(found)) => Err(RestartError::Surroundings { reason: self.starts_another(&found) }),
+            // Where it cannot be told it was told before the trial.
+            Ok(None) | Err(_) => Ok(()),
+        }
+    }
+
+    fn starts_another(&self, found: &Path) -> String {
+        format!(
+            "{}: expected a unit that starts {}, found one that starts {}",
+            self.unit,
+            self.program.display(),
+            found.display()
+        )
+    }
+
     async fn restart_unit(&self) -> Result<(), RestartError> {
         let before = self.startable().await.map_err(|error| self.surroundings(&error))?;
+        self.is_ours(&before)?;
         let failed = before.active_state == ActiveState::Failed;
         if failed && self.known().failure == Failure::Ours {
             self.systemd.reset_failed(&self.unit).await.map_err(|error| self.surroundings(&error))?;
@@ -274,6 +297,7 @@ impl Restart for SystemdRestart {
     async fn stop(&self) -> Result<(), RestartError> {
         self.known().run = None;
         let unit = self.systemd.unit(&self.unit).await.map_err(|error| self.surroundings(&error))?;
+        self.is_ours(&unit)?;
         let deadline = self.deadline(&unit);
         self.systemd.stop(&self.unit, deadline).await.map_err(|error| self.surroundings(&error))
     }
@@ -296,10 +320,20 @@ impl Restart for SystemdRestart {
             let mut known = self.known();
             *known = Known::default();
         }
-        self.startable()
+        let unit = self
+            .startable()
             .await
-            .map(drop)
-            .map_err(|error| NotReady { reason: error.to_string(), hint: error.hint() })
+            .map_err(|error| NotReady { reason: error.to_string(), hint: error.hint() })?;
+        match another(&unit, &self.program) {
+            Ok(None) => Ok(()),
+            Ok(Some(found)) => {
+                Err(NotReady { reason: self.starts_another(&found), hint: NOT_IMPORTED.to_owned() })
+            }
+            Err(error) => {
+                let (reason, hint) = error.words();
+                Err(NotReady { reason, hint })
+            }
+        }
     }
 
     async fn find(&self) -> Found {
