@@ -8,7 +8,7 @@ use std::{
 };
 
 use myriarch_tests::{
-    collector::{End, StandIn, Validate},
+    collector::{End, Signals, StandIn, Validate},
     machine::{DISTRIBUTION, Machine, Plan, Supervised, signal, words},
     programs::Programs,
     service_manager::{ServiceManager, UnitPlan},
@@ -181,6 +181,38 @@ fn a_stop_in_mid_trial_ends_it_and_starts_nothing() {
         host.manager.systemctl(&["start", UNIT]);
         host.machine.wait(Duration::from_mins(1), "the old version", |_| host.runs(OLD));
     }
+}
+
+#[test]
+fn a_stop_that_the_program_fails_at_is_a_stop() {
+    for restart in ["always", "no"] {
+        let mut host = host(restart, 3);
+        host.soak_for(20);
+        host.machine.offer_program(NEW, &StandIn::version(NEW).signals(Signals::Fail { code: 1 }).build());
+        let update = host.update_on_trial();
+        host.manager.systemctl(&["stop", UNIT]);
+        let output = update.wait_with_output().expect("the update ends");
+        let failed = "col.service was stopped by somebody else, and is failed (exit-code: exited with 1)";
+        let all = host.ended(&output, 1, &[failed, "now current: 1.0.0", "now runs: nothing"]);
+        assert!(!all.contains("start limit"), "{all}");
+        assert_eq!((host.manager.main_pid(UNIT), host.machine.collectors()), (0, vec![]), "{restart}");
+        assert_eq!((host.quarantined(), host.machine.count("withdrawn")), (0, 1));
+    }
+}
+
+#[test]
+fn what_failed_by_a_stop_when_the_updater_is_dead_stays_stopped() {
+    let mut host = host("always", 0);
+    host.soak_for(20);
+    host.machine.offer_program(NEW, &StandIn::version(NEW).signals(Signals::Fail { code: 1 }).build());
+    let mut update = host.update_on_trial();
+    update.kill().expect("SIGKILL");
+    update.wait().expect("the update is reaped");
+    host.manager.systemctl(&["stop", UNIT]);
+    assert_eq!(host.manager.property(UNIT, "ActiveState"), "failed");
+    host.ends(&["recover"], 1, &["col.service was stopped by somebody else", "now runs: nothing"]);
+    assert_eq!((host.manager.main_pid(UNIT), host.quarantined()), (0, 0));
+    assert_eq!(host.machine.current_version().as_deref(), Some(OLD));
 }
 
 #[test]

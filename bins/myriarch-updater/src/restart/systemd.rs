@@ -6,7 +6,8 @@
 //!
 //! - another run, counted: the program ended by itself;
 //! - another run, not counted: somebody else restarted it;
-//! - no run and a failure: the program ended by itself, unless memory ran out or it was killed from outside;
+//! - no run and a failure: the program ended by itself, unless memory ran out or it was killed from outside, or
+//!   somebody stopped it and it ended with an error then. systemd's log tells;
 //! - no run and no failure: somebody stopped it, or it ended by itself without an error. Only systemd's log tells.
 //!
 //! That a unit is active is never taken for healthy, and a failure that was there before ours is never reset.
@@ -230,7 +231,12 @@ impl SystemdRestart {
                 }
                 Some(Ended::Restarted(format!("{name} was restarted by somebody else")))
             }
-            ActiveState::Failed => Some(self.failed(&unit)),
+            // A program that ends with an error when it is told to stop leaves its unit failed.
+            ActiveState::Failed => match self.why_not_running(&unit).await {
+                NotRunning::ShutDown => None,
+                NotRunning::Stopped => Some(Ended::Stopped(self.stopped_words(&unit))),
+                NotRunning::Unasked => Some(self.failed(&unit)),
+            },
             ActiveState::Inactive => self.stopped_or_over(&unit, &run).await,
         }
     }
@@ -261,7 +267,7 @@ impl SystemdRestart {
     /// A unit that restarts whatever ends is inactive only if it was stopped; of another systemd's log tells.
     async fn stopped_or_over(&self, unit: &Unit, run: &Run) -> Option<Ended> {
         // When the machine goes down all units are stopped. So are we, and the trial stays open.
-        if self.systemd.is_shutting_down().await.unwrap_or(false) {
+        if self.is_shutting_down().await {
             return None;
         }
         let stopped = Ended::Stopped(format!("{} was stopped by somebody else", self.unit));
@@ -273,18 +279,58 @@ impl SystemdRestart {
             "" => Asked::Since(run.since),
             invocation => Asked::InRun(invocation),
         };
+        Some(match self.was_asked_to_stop(asked).await {
+            Some(true) => stopped,
+            Some(false) => {
+                Ended::ByItself(format!("{} ended without an error and is not restarted", self.unit))
+            }
+            None => Ended::ByItself(format!("{} does not run any more", self.unit)),
+        })
+    }
+
+    /// Why a unit that is failed does not run, as far as it is not its program's doing.
+    async fn why_not_running(&self, unit: &Unit) -> NotRunning {
+        if self.is_shutting_down().await {
+            return NotRunning::ShutDown;
+        }
+        let asked = match unit.invocation_id.as_str() {
+            "" => None,
+            invocation => self.was_asked_to_stop(Asked::InRun(invocation)).await,
+        };
+        if asked == Some(true) { NotRunning::Stopped } else { NotRunning::Unasked }
+    }
+
+    fn stopped_words(&self, unit: &Unit) -> String {
+        format!("{} was stopped by somebody else, and is {}", self.unit, unit.words())
+    }
+
+    async fn is_shutting_down(&self) -> bool {
+        self.systemd.is_shutting_down().await.unwrap_or(false)
+    }
+
+    /// What systemd's log says of it; none where it cannot be read.
+    async fn was_asked_to_stop(&self, asked: Asked<'_>) -> Option<bool> {
         // What systemd wrote a moment ago may not be in its log yet.
         for _ in 0..LOG_LOOKS {
             match self.systemd.was_asked_to_stop(&self.unit, asked).await {
-                Ok(true) => return Some(stopped),
+                Ok(true) => return Some(true),
                 Ok(false) => sleep(LOOK_EVERY).await,
                 Err(error) => {
                     self.say(format!("whether {} was stopped cannot be seen: {error}", self.unit));
-                    return Some(Ended::ByItself(format!("{} does not run any more", self.unit)));
+                    return None;
                 }
             }
         }
-        Some(Ended::ByItself(format!("{} ended without an error and is not restarted", self.unit)))
+        Some(false)
+    }
+
+    /// Whether it does not run because somebody stopped it or nobody started it.
+    async fn is_at_rest(&self, unit: &Unit) -> bool {
+        match unit.active_state {
+            ActiveState::Inactive => unit.job.is_none(),
+            ActiveState::Failed => !matches!(self.why_not_running(unit).await, NotRunning::Unasked),
+            _ => false,
+        }
     }
 }
 
@@ -340,7 +386,10 @@ impl Restart for SystemdRestart {
         self.known().failure = Failure::Ours;
         let Some(unit) = self.at_rest_or_running().await else { return Found::Unknown };
         match unit.active_state {
-            ActiveState::Failed => Found::Failed(self.failed(&unit)),
+            ActiveState::Failed => match self.why_not_running(&unit).await {
+                NotRunning::ShutDown | NotRunning::Stopped => Found::Stopped(self.stopped_words(&unit)),
+                NotRunning::Unasked => Found::Failed(self.failed(&unit)),
+            },
             ActiveState::Inactive => Found::Stopped(format!("{} does not run", self.unit)),
             ActiveState::Activating if unit.sub_state.starts_with("auto-restart") => {
                 Found::Failed(Ended::ByItself(format!("{} is {}", self.unit, unit.words())))
@@ -353,8 +402,10 @@ impl Restart for SystemdRestart {
     }
 
     async fn is_stopped(&self) -> bool {
-        let unit = self.systemd.unit(&self.unit).await;
-        unit.is_ok_and(|unit| unit.active_state == ActiveState::Inactive && unit.job.is_none())
+        match self.systemd.unit(&self.unit).await {
+            Ok(unit) => self.is_at_rest(&unit).await,
+            Err(_) => false,
+        }
     }
 
     async fn at_rest(&self) -> Option<AtRest> {
@@ -391,6 +442,16 @@ impl Run {
         let invocation = unit.invocation_id.clone();
         Self { invocation, pid: unit.main_pid, restarts: unit.restarts, since: SystemTime::now() }
     }
+}
+
+/// Why a unit that is failed does not run.
+enum NotRunning {
+    /// The machine goes down.
+    ShutDown,
+    /// Somebody asked for its stop.
+    Stopped,
+    /// Nobody did.
+    Unasked,
 }
 
 /// Whose doing a failure is.
