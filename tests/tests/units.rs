@@ -3,7 +3,9 @@
 #![expect(clippy::expect_used, reason = "a test says what it expects by panicking")]
 
 use std::{
-    process::{Child, Output, Stdio},
+    cell::RefCell,
+    os::unix::fs::OpenOptionsExt as _,
+    process::{Child, Command, Output, Stdio},
     time::Duration,
 };
 
@@ -181,6 +183,32 @@ fn a_stop_in_mid_trial_ends_it_and_starts_nothing() {
         host.manager.systemctl(&["start", UNIT]);
         host.machine.wait(Duration::from_mins(1), "the old version", |_| host.runs(OLD));
     }
+}
+
+#[test]
+fn a_stop_while_the_candidate_is_validated_is_kept() {
+    let mut host = host("always", 0);
+    // Who reads it waits for a writer: the validation begins with its first open, and ends with our close.
+    let gate = host.machine.store().with_file_name("gate");
+    let made = Command::new("mkfifo").arg(&gate).status().expect("mkfifo runs");
+    assert!(made.success());
+    let needs = Validate::NeedsFile(gate.display().to_string());
+    host.machine.offer_program(NEW, &StandIn::version(NEW).validate(needs).build());
+    let mut command = host.machine.command(&["update"]);
+    let update = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let writer = RefCell::new(None);
+    host.machine.wait(Duration::from_mins(1), "the validation", |_| {
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        *writer.borrow_mut() = std::fs::File::options().write(true).custom_flags(flags).open(&gate).ok();
+        writer.borrow().is_some()
+    });
+    host.manager.systemctl(&["stop", UNIT]);
+    drop(writer);
+    let output = update.and_then(Child::wait_with_output).expect("the update ends");
+    let stopped = "col.service was stopped by somebody else while the update was made ready";
+    host.ended(&output, 1, &[stopped, "now current: 1.0.0", "now runs: nothing"]);
+    assert_eq!((host.manager.main_pid(UNIT), host.quarantined()), (0, 0));
+    assert_eq!(host.machine.current_version().as_deref(), Some(OLD));
 }
 
 #[test]

@@ -13,6 +13,7 @@
 //! That a unit is active is never taken for healthy, and a failure that was there before ours is never reset.
 
 use std::{
+    mem,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
@@ -59,6 +60,17 @@ struct Known {
     run: Option<Run>,
     /// Whether a failed state is of our doing, so that it may be reset.
     failure: Failure,
+    /// How the unit was when an update began; forgotten with our first restart.
+    before: Before,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Before {
+    /// It did not run, or nobody looked.
+    #[default]
+    AtRest,
+    /// It ran.
+    Ran,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,8 +144,18 @@ impl SystemdRestart {
     }
 
     async fn restart_unit(&self) -> Result<(), RestartError> {
-        let before = self.startable().await.map_err(|error| self.surroundings(&error))?;
+        let mut before = self.startable().await.map_err(|error| self.surroundings(&error))?;
         self.is_ours(&before)?;
+        let ran = mem::take(&mut self.known().before) == Before::Ran;
+        if ran {
+            // A restart would take the place of a stop that is under way.
+            before = self.at_rest_or_running().await.unwrap_or(before);
+            if self.is_at_rest(&before).await {
+                let reason =
+                    format!("{} was stopped by somebody else while the update was made ready", self.unit);
+                return Err(RestartError::Stopped { reason });
+            }
+        }
         let failed = before.active_state == ActiveState::Failed;
         if failed && self.known().failure == Failure::Ours {
             self.systemd.reset_failed(&self.unit).await.map_err(|error| self.surroundings(&error))?;
@@ -171,10 +193,10 @@ impl SystemdRestart {
                 self.known().failure = Failure::Ours;
                 return Err(self.judged(&error));
             }
-            // It was waited for as long as it may take, and did not come up.
             Err(error @ SystemdError::TimedOut { .. }) => {
                 self.known().failure = Failure::Ours;
-                return Err(RestartError::Program { reason: format!("{}: {error}", self.unit) });
+                let now = self.systemd.unit(&self.unit).await.ok();
+                return Err(self.too_long(&before, now.as_ref(), &error));
             }
             Err(error) => return Err(self.surroundings(&error)),
         }
@@ -195,6 +217,19 @@ impl SystemdRestart {
                 RestartError::Program { reason }
             }
             _ => RestartError::Surroundings { reason },
+        }
+    }
+
+    /// Whose fault a restart is that was waited for as long as it may take. Until the run before has ended the program
+    /// was not started.
+    fn too_long(&self, before: &Unit, now: Option<&Unit>, error: &SystemdError) -> RestartError {
+        let reason = format!("{}: {error}", self.unit);
+        match now {
+            Some(now) if is_another_run(before, now) => RestartError::Program { reason },
+            Some(now) => RestartError::Surroundings {
+                reason: format!("{reason}; what ran before has not ended, the unit is {}", now.words()),
+            },
+            None => RestartError::Surroundings { reason },
         }
     }
 
@@ -371,7 +406,12 @@ impl Restart for SystemdRestart {
             .await
             .map_err(|error| NotReady { reason: error.to_string(), hint: error.hint() })?;
         match another(&unit, &self.program) {
-            Ok(None) => Ok(()),
+            Ok(None) => {
+                if !matches!(unit.active_state, ActiveState::Inactive | ActiveState::Failed) {
+                    self.known().before = Before::Ran;
+                }
+                Ok(())
+            }
             Ok(Some(found)) => {
                 Err(NotReady { reason: self.starts_another(&found), hint: NOT_IMPORTED.to_owned() })
             }
@@ -383,7 +423,10 @@ impl Restart for SystemdRestart {
     }
 
     async fn find(&self) -> Found {
-        self.known().failure = Failure::Ours;
+        {
+            let mut known = self.known();
+            (known.failure, known.before) = (Failure::Ours, Before::AtRest);
+        }
         let Some(unit) = self.at_rest_or_running().await else { return Found::Unknown };
         match unit.active_state {
             ActiveState::Failed => match self.why_not_running(&unit).await {
@@ -470,6 +513,13 @@ fn by(unit: &Unit) -> By {
         ("timeout", _) if unit.sub_state == "failed" && unit.service_type == "simple" => By::Stop,
         _ => By::Itself,
     }
+}
+
+/// Whether what ran before is over and another start was made.
+fn is_another_run(before: &Unit, now: &Unit) -> bool {
+    now.active_state != ActiveState::Deactivating
+        && !now.invocation_id.is_empty()
+        && now.invocation_id != before.invocation_id
 }
 
 /// Whether systemd did not even begin: the unit is as it was, held by its start limit.
