@@ -3,7 +3,8 @@
 //!
 //! Faithful are the properties that a restart is judged by: every start has an invocation id of its own; a restart
 //! by itself is counted, one that somebody asks for sets the count to nothing; a stop is written to the log; a unit
-//! that is inactive is forgotten; the result of a crash stays when the start limit is reached.
+//! that is inactive is forgotten; one whose program ends with an error when it is stopped is failed; the result of a
+//! crash stays when the start limit is reached.
 
 use std::{
     collections::BTreeMap,
@@ -343,7 +344,10 @@ impl Unit {
                 thread::sleep(TICK);
             }
             let _ = child.kill();
-            let _ = child.wait();
+            let ended = child.wait().ok();
+            if ended.and_then(|ended| ended.code()).is_some_and(|code| code != 0) {
+                (self.state, self.result, self.ended) = (State::Failed, "exit-code", ended);
+            }
         }
         if !matches!(self.state, State::Failed) {
             self.state = State::Dead;

@@ -3,12 +3,14 @@
 #![expect(clippy::expect_used, reason = "a test says what it expects by panicking")]
 
 use std::{
-    process::{Child, Output, Stdio},
+    cell::RefCell,
+    os::unix::fs::OpenOptionsExt as _,
+    process::{Child, Command, Output, Stdio},
     time::Duration,
 };
 
 use myriarch_tests::{
-    collector::{End, StandIn, Validate},
+    collector::{End, Signals, StandIn, Validate},
     machine::{DISTRIBUTION, Machine, Plan, Supervised, signal, words},
     programs::Programs,
     service_manager::{ServiceManager, UnitPlan},
@@ -184,6 +186,64 @@ fn a_stop_in_mid_trial_ends_it_and_starts_nothing() {
 }
 
 #[test]
+fn a_stop_while_the_candidate_is_validated_is_kept() {
+    let mut host = host("always", 0);
+    // Who reads it waits for a writer: the validation begins with its first open, and ends with our close.
+    let gate = host.machine.store().with_file_name("gate");
+    let made = Command::new("mkfifo").arg(&gate).status().expect("mkfifo runs");
+    assert!(made.success());
+    let needs = Validate::NeedsFile(gate.display().to_string());
+    host.machine.offer_program(NEW, &StandIn::version(NEW).validate(needs).build());
+    let mut command = host.machine.command(&["update"]);
+    let update = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let writer = RefCell::new(None);
+    host.machine.wait(Duration::from_mins(1), "the validation", |_| {
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        *writer.borrow_mut() = std::fs::File::options().write(true).custom_flags(flags).open(&gate).ok();
+        writer.borrow().is_some()
+    });
+    host.manager.systemctl(&["stop", UNIT]);
+    drop(writer);
+    let output = update.and_then(Child::wait_with_output).expect("the update ends");
+    let stopped = "col.service was stopped by somebody else while the update was made ready";
+    host.ended(&output, 1, &[stopped, "now current: 1.0.0", "now runs: nothing"]);
+    assert_eq!((host.manager.main_pid(UNIT), host.quarantined()), (0, 0));
+    assert_eq!(host.machine.current_version().as_deref(), Some(OLD));
+}
+
+#[test]
+fn a_stop_that_the_program_fails_at_is_a_stop() {
+    for restart in ["always", "no"] {
+        let mut host = host(restart, 3);
+        host.soak_for(20);
+        host.machine.offer_program(NEW, &StandIn::version(NEW).signals(Signals::Fail { code: 1 }).build());
+        let update = host.update_on_trial();
+        host.manager.systemctl(&["stop", UNIT]);
+        let output = update.wait_with_output().expect("the update ends");
+        let failed = "col.service was stopped by somebody else, and is failed (exit-code: exited with 1)";
+        let all = host.ended(&output, 1, &[failed, "now current: 1.0.0", "now runs: nothing"]);
+        assert!(!all.contains("start limit"), "{all}");
+        assert_eq!((host.manager.main_pid(UNIT), host.machine.collectors()), (0, vec![]), "{restart}");
+        assert_eq!((host.quarantined(), host.machine.count("withdrawn")), (0, 1));
+    }
+}
+
+#[test]
+fn what_failed_by_a_stop_when_the_updater_is_dead_stays_stopped() {
+    let mut host = host("always", 0);
+    host.soak_for(20);
+    host.machine.offer_program(NEW, &StandIn::version(NEW).signals(Signals::Fail { code: 1 }).build());
+    let mut update = host.update_on_trial();
+    update.kill().expect("SIGKILL");
+    update.wait().expect("the update is reaped");
+    host.manager.systemctl(&["stop", UNIT]);
+    assert_eq!(host.manager.property(UNIT, "ActiveState"), "failed");
+    host.ends(&["recover"], 1, &["col.service was stopped by somebody else", "now runs: nothing"]);
+    assert_eq!((host.manager.main_pid(UNIT), host.quarantined()), (0, 0));
+    assert_eq!(host.machine.current_version().as_deref(), Some(OLD));
+}
+
+#[test]
 fn a_restart_in_the_soak_begins_it_anew() {
     let mut host = host("always", 0);
     host.soak_for(6);
@@ -221,6 +281,41 @@ fn what_cannot_be_restarted_is_refused_before_anything_is_touched() {
     let hint = "hint: `systemctl unmask col.service`, if it is to run";
     host.ends(&["update"], 1, &["col.service: expected a unit that can be started, found it masked", hint]);
     untouched(&host);
+}
+
+#[test]
+fn a_unit_that_does_not_follow_current_is_refused_and_runs_on() {
+    let mut host = host("always", 0);
+    host.machine.offer_program(NEW, &StandIn::version(NEW).build());
+    // As a package would install it, before an import.
+    let installed = host.machine.store().with_file_name("installed");
+    StandIn::version(OLD).salt("installed").write_to(&installed).expect("a program");
+    host.manager.edit(UNIT, |plan| plan.argv[0] = installed.display().to_string());
+    host.manager.systemctl(&["restart", UNIT]);
+    let (pid, journal) = (host.manager.main_pid(UNIT), host.machine.journal());
+    assert_ne!(pid, 0);
+    let found = format!("found one that starts {}", installed.display());
+    host.ends(&["update"], 1, &["col.service: expected a unit that starts ", &found, "hint: `import` makes"]);
+    assert_eq!((host.manager.main_pid(UNIT), host.machine.journal()), (pid, journal));
+    assert_eq!(host.machine.current_version().as_deref(), Some(OLD));
+}
+
+#[test]
+fn a_trial_that_is_open_never_stops_a_unit_that_was_given_back() {
+    let mut host = host("always", 0);
+    host.soak_for(20);
+    host.machine.offer_program(NEW, &StandIn::version(NEW).build());
+    let mut update = host.update_on_trial();
+    update.kill().expect("SIGKILL");
+    update.wait().expect("the update is reaped");
+    let installed = host.machine.store().with_file_name("installed");
+    StandIn::version(OLD).salt("installed").write_to(&installed).expect("a program");
+    host.manager.edit(UNIT, |plan| plan.argv[0] = installed.display().to_string());
+    host.manager.systemctl(&["restart", UNIT]);
+    let pid = host.manager.main_pid(UNIT);
+    assert_ne!(pid, 0);
+    host.ends(&["recover"], 4, &["found one that starts ", "nothing is quarantined"]);
+    assert_eq!((host.manager.main_pid(UNIT), host.quarantined()), (pid, 0));
 }
 
 #[test]

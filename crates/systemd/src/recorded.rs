@@ -51,7 +51,11 @@ fn a_running_unit_is_read_whole() {
 fn a_crash_loop_at_its_end_is_told_from_one_crash() {
     let mut unit = read(include_str!("../tests/recorded/start-limit.txt"));
     assert_eq!(unit.words(), "failed (exit-code: exited with 7); held by its start limit, 3 starts in 30s");
+    let looped = unit.clone();
     unit.restart = "no".into();
+    assert_eq!(unit.words(), "failed (exit-code: exited with 7)");
+    // It was told to stop, and ended with an error.
+    unit = Unit { restarts: 0, ..looped };
     assert_eq!(unit.words(), "failed (exit-code: exited with 7)");
 }
 

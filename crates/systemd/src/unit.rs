@@ -306,8 +306,8 @@ impl Unit {
 
     /// Whether it will not start again by itself because it was started too often. systemd keeps the first result
     /// of a crash loop, `exit-code` for one, so that this shows only in that it is failed although it is to be
-    /// restarted, whoever made the starts that count. A start that somebody asks for now may be refused until
-    /// `reset-failed`.
+    /// restarted and was, at least once: the restart that the limit refuses is counted as well. One that failed when
+    /// it was stopped was not. A start that somebody asks for now may be refused until `reset-failed`.
     pub fn is_held_by_start_limit(&self) -> bool {
         let would_restart = match (self.restart.as_str(), self.result.as_str()) {
             ("always", _) | ("on-failure", "exit-code" | "signal" | "core-dump" | "timeout" | "watchdog") => {
@@ -321,6 +321,7 @@ impl Unit {
         self.result == "start-limit-hit"
             || (self.active_state == ActiveState::Failed
                 && would_restart
+                && self.restarts > 0
                 && self.start_limit_burst > 0
                 && !self.start_limit_interval.is_zero())
     }

@@ -317,6 +317,10 @@ fn run(script: &Script, options: &Options) {
                 println!("info\tShutdown complete.");
                 exit(0);
             }
+            Signals::Fail { code } => {
+                stopping.store(true, Ordering::SeqCst);
+                exit(code);
+            }
         }
     }
 }

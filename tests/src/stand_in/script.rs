@@ -167,6 +167,11 @@ pub enum Signals {
         /// How many milliseconds the shutdown takes.
         after_ms: u64,
     },
+    /// It shuts down and fails at it.
+    Fail {
+        /// The code that it exits with.
+        code: i32,
+    },
     /// Nothing.
     Ignore,
 }

@@ -4,6 +4,7 @@
 mod child;
 mod command;
 mod systemd;
+mod through_current;
 
 pub(crate) use child::ChildRestart;
 pub(crate) use command::CommandRestart;

@@ -6,12 +6,14 @@
 //!
 //! - another run, counted: the program ended by itself;
 //! - another run, not counted: somebody else restarted it;
-//! - no run and a failure: the program ended by itself, unless memory ran out or it was killed from outside;
+//! - no run and a failure: the program ended by itself, unless memory ran out or it was killed from outside, or
+//!   somebody stopped it and it ended with an error then. systemd's log tells;
 //! - no run and no failure: somebody stopped it, or it ended by itself without an error. Only systemd's log tells.
 //!
 //! That a unit is active is never taken for healthy, and a failure that was there before ours is never reset.
 
 use std::{
+    mem,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
@@ -22,6 +24,7 @@ use myriarch_systemd::{ActiveState, Asked, Ended as Exit, Systemd, SystemdError,
 use myriarch_update::{AtRest, Ended, Event, Found, NotReady, Observe, Restart, RestartError, StartedBy};
 use tokio::time::{Instant, sleep};
 
+use super::through_current::another;
 use crate::accounts;
 
 /// Between two looks at a unit on trial. One takes 19 ms of systemd and systemctl together.
@@ -34,6 +37,9 @@ const WITHOUT_LIMIT: Duration = Duration::from_secs(90);
 const LONGEST: Duration = Duration::from_mins(10);
 /// What a restart may take beyond the limits of the unit's own stop and start.
 const SLACK: Duration = Duration::from_secs(10);
+
+/// What to do about a unit that starts something else.
+const NOT_IMPORTED: &str = "`import` makes it start the program through `current`, and `import --dry-run` shows how; where it was imported already, `doctor` says what wins over that";
 
 /// A unit in the hands of the chain.
 #[derive(Debug)]
@@ -54,6 +60,17 @@ struct Known {
     run: Option<Run>,
     /// Whether a failed state is of our doing, so that it may be reset.
     failure: Failure,
+    /// How the unit was when an update began; forgotten with our first restart.
+    before: Before,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Before {
+    /// It did not run, or nobody looked.
+    #[default]
+    AtRest,
+    /// It ran.
+    Ran,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,8 +125,37 @@ impl SystemdRestart {
         })
     }
 
+    /// Nothing is done to a unit that is known to start something else than our program.
+    fn is_ours(&self, unit: &Unit) -> Result<(), RestartError> {
+        match another(unit, &self.program) {
+            Ok(Some(found)) => Err(RestartError::Surroundings { reason: self.starts_another(&found) }),
+            // Where it cannot be told it was told before the trial.
+            Ok(None) | Err(_) => Ok(()),
+        }
+    }
+
+    fn starts_another(&self, found: &Path) -> String {
+        format!(
+            "{}: expected a unit that starts {}, found one that starts {}",
+            self.unit,
+            self.program.display(),
+            found.display()
+        )
+    }
+
     async fn restart_unit(&self) -> Result<(), RestartError> {
-        let before = self.startable().await.map_err(|error| self.surroundings(&error))?;
+        let mut before = self.startable().await.map_err(|error| self.surroundings(&error))?;
+        self.is_ours(&before)?;
+        let ran = mem::take(&mut self.known().before) == Before::Ran;
+        if ran {
+            // A restart would take the place of a stop that is under way.
+            before = self.at_rest_or_running().await.unwrap_or(before);
+            if self.is_at_rest(&before).await {
+                let reason =
+                    format!("{} was stopped by somebody else while the update was made ready", self.unit);
+                return Err(RestartError::Stopped { reason });
+            }
+        }
         let failed = before.active_state == ActiveState::Failed;
         if failed && self.known().failure == Failure::Ours {
             self.systemd.reset_failed(&self.unit).await.map_err(|error| self.surroundings(&error))?;
@@ -147,10 +193,10 @@ impl SystemdRestart {
                 self.known().failure = Failure::Ours;
                 return Err(self.judged(&error));
             }
-            // It was waited for as long as it may take, and did not come up.
             Err(error @ SystemdError::TimedOut { .. }) => {
                 self.known().failure = Failure::Ours;
-                return Err(RestartError::Program { reason: format!("{}: {error}", self.unit) });
+                let now = self.systemd.unit(&self.unit).await.ok();
+                return Err(self.too_long(&before, now.as_ref(), &error));
             }
             Err(error) => return Err(self.surroundings(&error)),
         }
@@ -171,6 +217,19 @@ impl SystemdRestart {
                 RestartError::Program { reason }
             }
             _ => RestartError::Surroundings { reason },
+        }
+    }
+
+    /// Whose fault a restart is that was waited for as long as it may take. Until the run before has ended the program
+    /// was not started.
+    fn too_long(&self, before: &Unit, now: Option<&Unit>, error: &SystemdError) -> RestartError {
+        let reason = format!("{}: {error}", self.unit);
+        match now {
+            Some(now) if is_another_run(before, now) => RestartError::Program { reason },
+            Some(now) => RestartError::Surroundings {
+                reason: format!("{reason}; what ran before has not ended, the unit is {}", now.words()),
+            },
+            None => RestartError::Surroundings { reason },
         }
     }
 
@@ -207,7 +266,12 @@ impl SystemdRestart {
                 }
                 Some(Ended::Restarted(format!("{name} was restarted by somebody else")))
             }
-            ActiveState::Failed => Some(self.failed(&unit)),
+            // A program that ends with an error when it is told to stop leaves its unit failed.
+            ActiveState::Failed => match self.why_not_running(&unit).await {
+                NotRunning::ShutDown => None,
+                NotRunning::Stopped => Some(Ended::Stopped(self.stopped_words(&unit))),
+                NotRunning::Unasked => Some(self.failed(&unit)),
+            },
             ActiveState::Inactive => self.stopped_or_over(&unit, &run).await,
         }
     }
@@ -238,7 +302,7 @@ impl SystemdRestart {
     /// A unit that restarts whatever ends is inactive only if it was stopped; of another systemd's log tells.
     async fn stopped_or_over(&self, unit: &Unit, run: &Run) -> Option<Ended> {
         // When the machine goes down all units are stopped. So are we, and the trial stays open.
-        if self.systemd.is_shutting_down().await.unwrap_or(false) {
+        if self.is_shutting_down().await {
             return None;
         }
         let stopped = Ended::Stopped(format!("{} was stopped by somebody else", self.unit));
@@ -250,18 +314,58 @@ impl SystemdRestart {
             "" => Asked::Since(run.since),
             invocation => Asked::InRun(invocation),
         };
+        Some(match self.was_asked_to_stop(asked).await {
+            Some(true) => stopped,
+            Some(false) => {
+                Ended::ByItself(format!("{} ended without an error and is not restarted", self.unit))
+            }
+            None => Ended::ByItself(format!("{} does not run any more", self.unit)),
+        })
+    }
+
+    /// Why a unit that is failed does not run, as far as it is not its program's doing.
+    async fn why_not_running(&self, unit: &Unit) -> NotRunning {
+        if self.is_shutting_down().await {
+            return NotRunning::ShutDown;
+        }
+        let asked = match unit.invocation_id.as_str() {
+            "" => None,
+            invocation => self.was_asked_to_stop(Asked::InRun(invocation)).await,
+        };
+        if asked == Some(true) { NotRunning::Stopped } else { NotRunning::Unasked }
+    }
+
+    fn stopped_words(&self, unit: &Unit) -> String {
+        format!("{} was stopped by somebody else, and is {}", self.unit, unit.words())
+    }
+
+    async fn is_shutting_down(&self) -> bool {
+        self.systemd.is_shutting_down().await.unwrap_or(false)
+    }
+
+    /// What systemd's log says of it; none where it cannot be read.
+    async fn was_asked_to_stop(&self, asked: Asked<'_>) -> Option<bool> {
         // What systemd wrote a moment ago may not be in its log yet.
         for _ in 0..LOG_LOOKS {
             match self.systemd.was_asked_to_stop(&self.unit, asked).await {
-                Ok(true) => return Some(stopped),
+                Ok(true) => return Some(true),
                 Ok(false) => sleep(LOOK_EVERY).await,
                 Err(error) => {
                     self.say(format!("whether {} was stopped cannot be seen: {error}", self.unit));
-                    return Some(Ended::ByItself(format!("{} does not run any more", self.unit)));
+                    return None;
                 }
             }
         }
-        Some(Ended::ByItself(format!("{} ended without an error and is not restarted", self.unit)))
+        Some(false)
+    }
+
+    /// Whether it does not run because somebody stopped it or nobody started it.
+    async fn is_at_rest(&self, unit: &Unit) -> bool {
+        match unit.active_state {
+            ActiveState::Inactive => unit.job.is_none(),
+            ActiveState::Failed => !matches!(self.why_not_running(unit).await, NotRunning::Unasked),
+            _ => false,
+        }
     }
 }
 
@@ -274,6 +378,7 @@ impl Restart for SystemdRestart {
     async fn stop(&self) -> Result<(), RestartError> {
         self.known().run = None;
         let unit = self.systemd.unit(&self.unit).await.map_err(|error| self.surroundings(&error))?;
+        self.is_ours(&unit)?;
         let deadline = self.deadline(&unit);
         self.systemd.stop(&self.unit, deadline).await.map_err(|error| self.surroundings(&error))
     }
@@ -296,17 +401,38 @@ impl Restart for SystemdRestart {
             let mut known = self.known();
             *known = Known::default();
         }
-        self.startable()
+        let unit = self
+            .startable()
             .await
-            .map(drop)
-            .map_err(|error| NotReady { reason: error.to_string(), hint: error.hint() })
+            .map_err(|error| NotReady { reason: error.to_string(), hint: error.hint() })?;
+        match another(&unit, &self.program) {
+            Ok(None) => {
+                if !matches!(unit.active_state, ActiveState::Inactive | ActiveState::Failed) {
+                    self.known().before = Before::Ran;
+                }
+                Ok(())
+            }
+            Ok(Some(found)) => {
+                Err(NotReady { reason: self.starts_another(&found), hint: NOT_IMPORTED.to_owned() })
+            }
+            Err(error) => {
+                let (reason, hint) = error.words();
+                Err(NotReady { reason, hint })
+            }
+        }
     }
 
     async fn find(&self) -> Found {
-        self.known().failure = Failure::Ours;
+        {
+            let mut known = self.known();
+            (known.failure, known.before) = (Failure::Ours, Before::AtRest);
+        }
         let Some(unit) = self.at_rest_or_running().await else { return Found::Unknown };
         match unit.active_state {
-            ActiveState::Failed => Found::Failed(self.failed(&unit)),
+            ActiveState::Failed => match self.why_not_running(&unit).await {
+                NotRunning::ShutDown | NotRunning::Stopped => Found::Stopped(self.stopped_words(&unit)),
+                NotRunning::Unasked => Found::Failed(self.failed(&unit)),
+            },
             ActiveState::Inactive => Found::Stopped(format!("{} does not run", self.unit)),
             ActiveState::Activating if unit.sub_state.starts_with("auto-restart") => {
                 Found::Failed(Ended::ByItself(format!("{} is {}", self.unit, unit.words())))
@@ -319,8 +445,10 @@ impl Restart for SystemdRestart {
     }
 
     async fn is_stopped(&self) -> bool {
-        let unit = self.systemd.unit(&self.unit).await;
-        unit.is_ok_and(|unit| unit.active_state == ActiveState::Inactive && unit.job.is_none())
+        match self.systemd.unit(&self.unit).await {
+            Ok(unit) => self.is_at_rest(&unit).await,
+            Err(_) => false,
+        }
     }
 
     async fn at_rest(&self) -> Option<AtRest> {
@@ -359,6 +487,16 @@ impl Run {
     }
 }
 
+/// Why a unit that is failed does not run.
+enum NotRunning {
+    /// The machine goes down.
+    ShutDown,
+    /// Somebody asked for its stop.
+    Stopped,
+    /// Nobody did.
+    Unasked,
+}
+
 /// Whose doing a failure is.
 enum By {
     Itself,
@@ -375,6 +513,13 @@ fn by(unit: &Unit) -> By {
         ("timeout", _) if unit.sub_state == "failed" && unit.service_type == "simple" => By::Stop,
         _ => By::Itself,
     }
+}
+
+/// Whether what ran before is over and another start was made.
+fn is_another_run(before: &Unit, now: &Unit) -> bool {
+    now.active_state != ActiveState::Deactivating
+        && !now.invocation_id.is_empty()
+        && now.invocation_id != before.invocation_id
 }
 
 /// Whether systemd did not even begin: the unit is as it was, held by its start limit.
