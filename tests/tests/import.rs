@@ -12,10 +12,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use myriarch_tests::{built, collector::StandIn, machine::words, ports, publisher::DISTRIBUTION};
+use myriarch_tests::{
+    built,
+    collector::{Health, StandIn, Validate},
+    machine::words,
+    ports,
+    publisher::DISTRIBUTION,
+};
 use tempfile::TempDir;
 
-/// Plays `systemctl` for one unit that does not run: says what the files say, and writes down what it was asked for.
+/// Plays `systemctl` for one unit that runs only where it is told to restart it: says what the files say, and writes
+/// down what it was asked for.
 const SYSTEMCTL: &str = r#"#!/bin/sh
 here=DIR
 case "$*" in
@@ -28,7 +35,11 @@ case "$*" in
     unit=$here/units/collector.service
     drop_ins=$(ls $here/units/collector.service.d/*.conf 2>/dev/null | tr '\n' ' ')
     command=$(sed -n 's/^ExecStart=//p' $unit $drop_ins | tail -1 | tr -d "\"'")
-    printf 'Id=collector.service\nMainPID=0\nActiveState=inactive\nSubState=dead\nResult=success\n'
+    if test -e $here/pid; then
+        printf 'Id=collector.service\nMainPID=%s\nActiveState=active\nSubState=running\nResult=success\n' $(cat $here/pid)
+    else
+        printf 'Id=collector.service\nMainPID=0\nActiveState=inactive\nSubState=dead\nResult=success\n'
+    fi
     printf 'FragmentPath=%s\nDropInPaths=%s\nUnitFileState=enabled\n' "$unit" "$drop_ins"
     printf 'ExecStart={ path=%s ; argv[]=%s ; ignore_errors=no ; start_time=[n/a] ; stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }\n' "${command%% *}" "$command"
     if test -e $drop_ins; then
@@ -36,6 +47,12 @@ case "$*" in
         printf 'Wants=%s\nAfter=%s\n' "$(sed -n 's/^Wants=//p' $drop_ins)" "$(sed -n 's/^After=//p' $drop_ins)"
     fi
     cat $here/properties ;;
+*restart*)
+    echo restart >>$here/asked
+    test -e $here/pid && kill -9 $(cat $here/pid)
+    command=$(sed -n 's/^ExecStart=//p' $here/units/collector.service $here/units/collector.service.d/*.conf 2>/dev/null | tail -1)
+    $command </dev/null >/dev/null 2>&1 &
+    echo $! >$here/pid ;;
 *) echo "$*" >>$here/asked ;;
 esac
 "#;
@@ -83,6 +100,49 @@ impl Desk {
         desk.write("etc/supervisor.yaml", &text, 0o640);
         desk.unit(&format!("ExecStart=/usr/bin/opampsupervisor --config {}", configuration.display()));
         desk
+    }
+
+    /// A machine whose collector runs, and is judged soon.
+    fn running() -> Self {
+        let desk = Self::new();
+        let program = desk.path("usr").join(DISTRIBUTION);
+        let configuration = desk.path("etc/collector.yaml");
+        desk.unit(&format!("ExecStart={} --config {}", program.display(), configuration.display()));
+        desk.write("updater.toml", &(desk.configuration() + "timeout = \"10s\"\nsettle = \"1s\"\n"), 0o644);
+        let mut systemctl = Command::new(desk.path("bin/systemctl"));
+        assert!(systemctl.arg("restart").status().unwrap().success());
+        desk
+    }
+
+    fn install(&self, program: &StandIn) {
+        let path = self.path("usr").join(DISTRIBUTION);
+        fs::remove_file(&path).unwrap();
+        program.write_to(&path).unwrap();
+    }
+
+    /// The program that the unit runs.
+    fn runs(&self) -> PathBuf {
+        let pid = fs::read_to_string(self.path("pid")).unwrap();
+        fs::read_link(format!("/proc/{}/exe", pid.trim())).unwrap()
+    }
+
+    fn restarts(&self) -> usize {
+        fs::read_to_string(self.path("asked")).unwrap().matches("restart").count()
+    }
+
+    fn stop(&self) {
+        if let Ok(pid) = fs::read_to_string(self.path("pid")) {
+            let _ = Command::new("kill").args(["-9", pid.trim()]).status();
+            let _ = fs::remove_file(self.path("pid"));
+        }
+    }
+
+    /// As if the one that wrote the record had been killed before its last word.
+    fn record_says(&self, state: &str) {
+        let path = self.path("store/import.json");
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains("\"done\""), "{text}");
+        fs::write(path, text.replace("\"done\"", &format!("\"{state}\""))).unwrap();
     }
 
     fn unit(&self, exec: &str) {
@@ -150,6 +210,12 @@ impl Desk {
 
     fn journal(&self) -> String {
         fs::read_to_string(self.path("store/journal.jsonl")).unwrap_or_default()
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -355,6 +421,81 @@ fn an_import_that_was_killed_is_undone_by_the_next_one_or_by_undo() {
         }
         assert_eq!(desk.files(), before);
     }
+}
+
+#[test]
+fn an_undo_that_leaves_no_healthy_collector_is_taken_back() {
+    let desk = Desk::running();
+    let before = desk.files();
+    desk.must(0, &desk.import(&[]));
+    let imported = desk.files();
+    let current = desk.path("store/current");
+    assert!(desk.runs().starts_with(desk.path("store")));
+
+    // What a package brought since does not take the configuration: it is not even tried.
+    let restarts = desk.restarts();
+    desk.install(&StandIn::version("1.0.1").validate(Validate::Rejects("no such key".to_owned())));
+    let said = desk.must(1, &desk.import(&["--undo"]));
+    assert!(said.contains("does not accept the configuration that runs"), "{said}");
+    assert_eq!((desk.restarts(), current.exists()), (restarts, true));
+
+    // Or it takes it, and is not well.
+    desk.install(&StandIn::version("1.0.1").health(Health::Never));
+    let said = desk.must(3, &desk.import(&["--undo"]));
+    assert!(said.contains("the undo failed") && said.contains("it is imported as before"), "{said}");
+    assert!(current.exists() && desk.runs().starts_with(desk.path("store")));
+    assert!(desk.must(0, &desk.import(&[])).contains("is imported already"));
+    let without_installed = |files: Vec<(PathBuf, Vec<u8>, u32)>| -> Vec<_> {
+        files.into_iter().filter(|(path, ..)| !path.starts_with(desk.path("usr"))).collect()
+    };
+    assert_eq!(without_installed(desk.files()), without_installed(imported));
+
+    desk.install(&StandIn::version("1.0.0"));
+    desk.must(0, &desk.import(&["--undo"]));
+    assert_eq!(desk.files(), before);
+    assert!(desk.runs().starts_with(desk.path("usr")));
+}
+
+#[test]
+fn what_was_interrupted_is_judged_by_what_runs() {
+    let desk = Desk::running();
+    let before = desk.files();
+    desk.must(0, &desk.import(&[]));
+    let (imported, restarts, journal) = (desk.files(), desk.restarts(), desk.journal());
+    desk.record_says("writing");
+    let said = desk.must(0, &desk.import(&[]));
+    assert!(said.contains("it counts as done"), "{said}");
+    assert_eq!((desk.files(), desk.restarts(), desk.journal()), (imported, restarts, journal));
+    assert!(desk.must(0, &desk.import(&["--undo"])).contains("undone"));
+
+    desk.must(0, &desk.import(&[]));
+    desk.record_says("undoing");
+    let said = desk.must(0, &desk.import(&[]));
+    assert!(said.contains("an undo was interrupted") && said.contains("imported: 1.0.0-"), "{said}");
+
+    // Somebody stopped it since: it stays so.
+    desk.record_says("writing");
+    desk.stop();
+    let restarts = desk.restarts();
+    desk.must(0, &desk.import(&["--undo"]));
+    assert_eq!((desk.files(), desk.restarts()), (before, restarts));
+}
+
+#[test]
+fn an_import_killed_before_its_slot_is_undone_and_a_refused_one_leaves_no_record() {
+    let desk = Desk::new();
+    let before = desk.files();
+    desk.must(0, &desk.import(&[]));
+    desk.record_says("writing");
+    for name in ["current", "journal.jsonl"] {
+        fs::remove_file(desk.path("store").join(name)).unwrap();
+    }
+    desk.must(0, &desk.import(&["--undo"]));
+    assert_eq!(desk.files(), before);
+
+    desk.install(&StandIn::version("1.0.0").dist("otelcol-other"));
+    desk.must(1, &desk.import(&[]));
+    assert!(desk.path("store/import.json").symlink_metadata().is_err());
 }
 
 #[test]

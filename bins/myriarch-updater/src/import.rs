@@ -4,6 +4,7 @@
 //! slot, the record of all changes is written, the files are, systemd reads them, and where the unit ran it is
 //! restarted and judged. Whatever fails on the way, or is killed, the record leads back to how it was.
 
+mod content;
 mod exec_start;
 mod plan;
 pub(crate) mod program;
@@ -11,16 +12,23 @@ mod record;
 pub(crate) mod sandbox;
 pub(crate) mod supervisor_file;
 
-use std::{collections::BTreeSet, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use myriarch_cli::{Config, Ending, ExitCode, PlanDocument};
 use myriarch_probe::{FileRef, Probe, Verdict};
+use myriarch_store::Current;
 use myriarch_systemd::{ActiveState, Systemd, SystemdError, Unit, UnitName};
 use myriarch_update::{Accept, Event, Installed, Observe, Updater, does_nothing};
 
 use self::{
     plan::{Asked, DROP_IN, Plan, PlanError, plan},
-    record::{Conflict, Record, State},
+    record::{AsLeft, Conflict, Record, State},
 };
 use crate::{compose, conduct, verbs, words::with_causes};
 
@@ -77,6 +85,9 @@ impl<'a> Import<'a> {
                 State::Writing => {
                     io::Error::other("an import was interrupted; `import` undoes it first and begins anew")
                 }
+                State::Undoing => io::Error::other(
+                    "an undo was interrupted; `import` brings it to its end first and begins anew",
+                ),
             };
             let hint = format!("`{} import --undo` puts everything back", self.command);
             return Err(stop(ExitCode::Failed, &error, Some(hint)));
@@ -94,39 +105,20 @@ impl<'a> Import<'a> {
         updater: &Updater,
         show: impl FnOnce(&PlanDocument),
     ) -> Result<Ending, Box<Ending>> {
-        let mut ran_before = false;
-        if let Some(record) = self.record()? {
-            if record.state == State::Done {
-                return Ok(Ending::done(already(&record)));
-            }
-            self.tell("an import was interrupted; its changes are undone, and it begins anew");
-            ran_before = record.was_active;
-            // Whatever runs by now, it must be what was installed before it can be taken over.
-            if !self.give_back(updater, &record, ran_before).await? {
-                let error = io::Error::other(format!(
-                    "an interrupted import is undone, and {} is not healthy with {}",
-                    self.unit,
-                    record.program.display()
-                ));
-                let hint = format!("`journalctl -u {}` says more", self.unit);
-                return Err(stop(ExitCode::NoHealthy, &error, Some(hint)));
-            }
+        if let Some(record) = self.record()?
+            && let Some(ending) = self.interrupted(updater, record).await?
+        {
+            return Ok(ending);
         }
-        let mut plan = self.plan(&self.ask().await?)?;
-        plan.was_active |= ran_before;
+        let plan = self.plan(&self.ask().await?)?;
         show(&plan.document);
         if plan.was_active {
             self.was_healthy(&plan.installed).await?;
         }
         let installed =
             Installed { path: plan.installed.clone(), operator: operator(), accept: self.accept.clone() };
-        let imported = updater.import(&installed).await.map_err(|error| Box::new(conduct::failed(&error)))?;
-        let build = imported.build.name();
-        self.tell(&format!("{} is the slot {build}, and `current` names it", imported.from.display()));
+        let (mut record, build) = self.begin(updater, &plan, &installed).await?;
         let store = updater.store().root().to_owned();
-        let began =
-            Record::begin(&store, &plan.document.unit, &plan.installed, plan.was_active, &plan.changes);
-        let mut record = began.map_err(|error| self.failed(&error))?;
         match self.switch(&record, &plan).await {
             Ok(()) => {
                 record.set(&store, State::Done).map_err(|error| self.failed(&error))?;
@@ -137,8 +129,106 @@ impl<'a> Import<'a> {
                     self.unit, self.command
                 )))
             }
-            Err(reason) => Ok(self.go_back(updater, &record, reason).await),
+            Err(reason) => Ok(self.go_back(updater, record, reason).await),
         }
+    }
+
+    /// The record first, then the slot and `current`: one that is killed between them can be undone.
+    async fn begin(
+        &self,
+        updater: &Updater,
+        plan: &Plan,
+        installed: &Installed,
+    ) -> Result<(Record, String), Box<Ending>> {
+        let refused = |error: &myriarch_update::Error| Box::new(conduct::failed(error));
+        let store = updater.store();
+        updater.nothing_is_open().map_err(|error| refused(&error))?;
+        let is_absent = || store.current().is_ok_and(|current| current == Current::Absent);
+        if !is_absent() {
+            // Not ours to undo: either it is refused here, or it is this very program already.
+            updater.import(installed).await.map_err(|error| refused(&error))?;
+        }
+        let was_absent = is_absent();
+        let unit = &plan.document.unit;
+        let record = Record::begin(store.root(), unit, &plan.installed, plan.was_active, &plan.changes)
+            .map_err(|error| {
+                let hint = "nothing was changed: see what it is now, then `import` again";
+                stop(ExitCode::Failed, &error, Some(hint.to_owned()))
+            })?;
+        match updater.import(installed).await {
+            Ok(imported) => {
+                let build = imported.build.name().clone();
+                self.tell(&format!(
+                    "{} is the slot {build}, and `current` names it",
+                    imported.from.display()
+                ));
+                Ok((record, build))
+            }
+            Err(error) => {
+                if was_absent && !is_absent() {
+                    updater.undo_import().map_err(|error| refused(&error))?;
+                }
+                self.forget(&record)?;
+                Err(refused(&error))
+            }
+        }
+    }
+
+    /// An import or an undo that was killed: taken for done if all of it came about, else put back, so that it can be
+    /// made anew.
+    async fn interrupted(
+        &self,
+        updater: &Updater,
+        mut record: Record,
+    ) -> Result<Option<Ending>, Box<Ending>> {
+        if record.state == State::Done {
+            return Ok(Some(Ending::done(already(&record))));
+        }
+        updater.nothing_is_open().map_err(|error| Box::new(conduct::failed(&error)))?;
+        let unit = self.ask().await?;
+        if record.state == State::Writing && self.came_about(updater, &record, &unit).await? {
+            let store = updater.store().root();
+            record.set(store, State::Done).map_err(|error| self.failed(&error))?;
+            return Ok(Some(Ending::done(format!(
+                "an import was interrupted when all of it was done: it counts as done\n{}",
+                already(&record)
+            ))));
+        }
+        self.tell(match record.state {
+            State::Undoing => "an undo was interrupted; it is brought to its end, and the import begins anew",
+            _ => "an import was interrupted; its changes are undone, and it begins anew",
+        });
+        let starts = starts(&record, &unit);
+        // Whatever runs by now, it must be what was installed before it can be taken over.
+        if self.put_back_and_restart(&mut record, starts).await? {
+            self.give_up(updater, &record)?;
+            return Ok(None);
+        }
+        let error = io::Error::other(format!(
+            "what was interrupted is undone, and {} is not healthy with {}",
+            self.unit,
+            record.program.display()
+        ));
+        let hint = format!(
+            "`journalctl -u {}` says more; the record of the import and `current` are kept: mend that program, then `{} import --undo`",
+            self.unit, self.command
+        );
+        Err(stop(ExitCode::NoHealthy, &error, Some(hint)))
+    }
+
+    /// Whether an import came about of which nobody wrote down that it did: updates were confirmed since, or what
+    /// runs is what it made the unit run, and is well.
+    async fn came_about(&self, updater: &Updater, record: &Record, unit: &Unit) -> Result<bool, Box<Ending>> {
+        let through = self.through_current();
+        let follows = program::Program::of(unit).is_ok_and(|found| found.path == through);
+        if !follows || !record.is_applied().map_err(|error| self.failed(&error))? {
+            return Ok(false);
+        }
+        let state = updater.state().map_err(|error| Box::new(conduct::failed(&error)))?;
+        if state.confirmed().len() > 1 {
+            return Ok(true);
+        }
+        Ok(runs(unit) && self.judge(&through).await == Verdict::Healthy)
     }
 
     /// Writes the files and, where the unit ran, lets it run what they say.
@@ -150,7 +240,7 @@ impl<'a> Import<'a> {
         if !unit.drop_in_paths.contains(&drop_in) {
             return Err(format!("{}: systemd does not read it for {}", drop_in.display(), unit.name));
         }
-        let program = self.config.store.path.join("current/bin").join(&self.config.program.binary);
+        let program = self.through_current();
         let runs = program::Program::of(&unit).map(|found| found.path);
         // A supervisor that runs goes on with the environment that it was started with.
         let told = plan.was_active && unit.exec_start.first().is_some_and(|command| command.path != program);
@@ -184,9 +274,13 @@ impl<'a> Import<'a> {
     }
 
     /// The import failed: all is put back, and what ran before runs again.
-    async fn go_back(&self, updater: &Updater, record: &Record, reason: String) -> Ending {
+    async fn go_back(&self, updater: &Updater, mut record: Record, reason: String) -> Ending {
         self.tell(&format!("the import failed, everything is put back: {reason}"));
-        let back = self.give_back(updater, record, record.was_active).await;
+        let starts = record.was_active;
+        let back = match self.put_back_and_restart(&mut record, starts).await {
+            Ok(healthy) => self.give_up(updater, &record).map(|()| healthy),
+            Err(ending) => Err(ending),
+        };
         let error = io::Error::other(format!("the import failed: {reason}"));
         match back {
             Ok(true) => Ending::failed(
@@ -213,7 +307,7 @@ impl<'a> Import<'a> {
     }
 
     async fn undone(&self, updater: &Updater) -> Result<Ending, Box<Ending>> {
-        let Some(record) = self.record()? else {
+        let Some(mut record) = self.record()? else {
             let store = self.config.store.path.display();
             return Ok(Ending::done(format!("nothing to undo: no import is recorded in {store}")));
         };
@@ -227,8 +321,22 @@ impl<'a> Import<'a> {
             return Err(stop(ExitCode::Failed, &error, Some(hint.to_owned())));
         }
         let unit = self.systemd.unit(&self.unit).await;
-        let is_active = unit.is_ok_and(|unit| runs(&unit));
-        let healthy = self.give_back(updater, &record, is_active).await?;
+        let is_active = unit.as_ref().is_ok_and(|unit| starts(&record, unit));
+        let was_healthy = record.state == State::Done
+            && unit.is_ok_and(|unit| runs(&unit))
+            && self.judge(&self.through_current()).await == Verdict::Healthy;
+        if was_healthy {
+            updater
+                .installed_accepts(&record.program)
+                .await
+                .map_err(|refusal| Box::new(Ending::from(&refusal)))?;
+        }
+        let left = record.as_left().map_err(|error| self.failed(&error))?;
+        let healthy = self.put_back_and_restart(&mut record, is_active).await?;
+        if !healthy && was_healthy {
+            return Err(self.import_again(updater, record, left).await);
+        }
+        self.give_up(updater, &record)?;
         let (program, store) = (record.program.display(), self.config.store.path.display());
         if !healthy {
             let error = io::Error::other(format!(
@@ -245,29 +353,67 @@ impl<'a> Import<'a> {
         )))
     }
 
-    /// Files, systemd, the unit, the journal, the record: in this order, so that one that is killed can be made again.
-    /// Answers whether what runs is healthy; that nothing ran is.
-    async fn give_back(&self, updater: &Updater, record: &Record, starts: bool) -> Result<bool, Box<Ending>> {
+    /// The installed program is not healthy and `current` was: the undo is taken back.
+    async fn import_again(&self, updater: &Updater, mut record: Record, left: AsLeft) -> Box<Ending> {
+        let program = record.program.display().to_string();
+        self.tell(&format!("{program} is not healthy: the undo is taken back"));
+        if let Err(error) = record.apply_again(updater.store().root(), left) {
+            return self.failed(&error);
+        }
+        if let Err(ending) = self.reload().await {
+            return ending;
+        }
+        let _ = self.systemd.reset_failed(&self.unit).await;
+        let restarted = self.restart(&self.through_current()).await;
+        let error = io::Error::other(format!("the undo failed: {} is not healthy with {program}", self.unit));
+        let (code, how) = match restarted {
+            Ok(()) => (
+                ExitCode::RolledBack,
+                format!("it is imported as before, and {} runs through `current` and is healthy", self.unit),
+            ),
+            Err(reason) => (
+                ExitCode::NoHealthy,
+                format!("it is imported as before, and yet it is not healthy through `current`: {reason}"),
+            ),
+        };
+        let hint = format!(
+            "{how}; `journalctl -u {}` says more: mend {program}, then `{} import --undo`",
+            self.unit, self.command
+        );
+        stop(code, &error, Some(hint))
+    }
+
+    /// Files, systemd, the unit: in this order, so that one that is killed can be made again. Answers whether what
+    /// runs is healthy; that nothing ran is.
+    async fn put_back_and_restart(&self, record: &mut Record, starts: bool) -> Result<bool, Box<Ending>> {
         self.put_back(record)?;
         self.reload().await?;
-        let mut healthy = true;
-        if starts {
-            // A trial that crashed may have used its starts up; they were ours.
-            let _ = self.systemd.reset_failed(&self.unit).await;
-            let restarted = self.restart(&record.program).await;
-            if let Err(reason) = &restarted {
-                self.tell(reason);
-            }
-            healthy = restarted.is_ok();
+        if !starts {
+            return Ok(true);
         }
+        // A trial that crashed may have used its starts up; they were ours.
+        let _ = self.systemd.reset_failed(&self.unit).await;
+        let restarted = self.restart(&record.program).await;
+        if let Err(reason) = &restarted {
+            self.tell(reason);
+        }
+        Ok(restarted.is_ok())
+    }
+
+    /// The journal, `current`, the record: all is put back, and nothing of the import is needed any more.
+    fn give_up(&self, updater: &Updater, record: &Record) -> Result<(), Box<Ending>> {
         updater.undo_import().map_err(|error| Box::new(conduct::failed(&error)))?;
-        self.forget(record)?;
-        Ok(healthy)
+        self.forget(record)
+    }
+
+    /// The program's path through `current`.
+    fn through_current(&self) -> PathBuf {
+        self.config.store.path.join("current/bin").join(&self.config.program.binary)
     }
 
     fn plan(&self, unit: &Unit) -> Result<Plan, Box<Ending>> {
         let config = self.config;
-        let program = config.store.path.join("current/bin").join(&config.program.binary);
+        let program = self.through_current();
         let mut plan = plan(&Asked {
             unit,
             service: config.service.as_str(),
@@ -329,10 +475,11 @@ impl<'a> Import<'a> {
         })
     }
 
-    fn put_back(&self, record: &Record) -> Result<(), Box<Ending>> {
-        match record.put_back(self.others_are_imported(&record.unit)).map_err(|error| self.failed(&error))? {
+    fn put_back(&self, record: &mut Record) -> Result<(), Box<Ending>> {
+        let is_needed = self.others_are_imported(&record.unit);
+        match record.put_back(&self.config.store.path, is_needed).map_err(|error| self.failed(&error))? {
             Ok(()) => Ok(()),
-            Err(conflicts) => Err(changed_since(&conflicts, &self.command)),
+            Err(conflicts) => Err(cannot_be_put_back(&conflicts, &self.command)),
         }
     }
 
@@ -370,6 +517,12 @@ fn runs(unit: &Unit) -> bool {
     matches!(unit.active_state, ActiveState::Active | ActiveState::Activating)
 }
 
+/// Whether putting back ends in a start: not of a unit that somebody stopped since, but of one that our own changes
+/// may have brought down.
+fn starts(record: &Record, unit: &Unit) -> bool {
+    runs(unit) || (record.was_active && unit.active_state != ActiveState::Inactive)
+}
+
 fn already(record: &Record) -> String {
     format!("{} is imported already: {} runs through `current`", record.program.display(), record.unit)
 }
@@ -378,15 +531,13 @@ fn systemd_failed(error: &SystemdError) -> Box<Ending> {
     stop(ExitCode::Failed, error, Some(error.hint()))
 }
 
-fn changed_since(conflicts: &[Conflict], command: &str) -> Box<Ending> {
-    let words = |conflict: &Conflict| {
-        format!("{}: expected it as the import left it, found it changed since", conflict.path.display())
-    };
-    let error = io::Error::other(conflicts.iter().map(words).collect::<Vec<_>>().join("\n"));
-    let commands: Vec<_> = conflicts.iter().map(|conflict| format!("`{}`", conflict.command)).collect();
+fn cannot_be_put_back(conflicts: &[Conflict], command: &str) -> Box<Ending> {
+    let reasons: Vec<_> = conflicts.iter().map(|conflict| conflict.reason.as_str()).collect();
+    let error = io::Error::other(reasons.join("\n"));
+    let remedies: Vec<_> = conflicts.iter().map(|conflict| conflict.remedy.as_str()).collect();
     let hint = format!(
         "nothing was touched. Keep what you need of it elsewhere, then {} and `{command} import --undo`",
-        commands.join(", ")
+        remedies.join(", ")
     );
     stop(ExitCode::Failed, &error, Some(hint))
 }

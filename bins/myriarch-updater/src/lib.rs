@@ -166,7 +166,8 @@ async fn act(config: &Config, verb: Asked, observe: Arc<dyn Observe>) -> Ending 
     }
     match compose_alone(config, &verb_words(&verb), observe) {
         Ok(updater) => {
-            let ending = until_interrupted(&updater, Box::pin(conduct::conduct(&updater, verb))).await;
+            let ending =
+                until_interrupted(&updater, TRIAL_IS_OPEN, Box::pin(conduct::conduct(&updater, verb))).await;
             status::publish(config, updater.store());
             ending
         }
@@ -174,8 +175,20 @@ async fn act(config: &Config, verb: Asked, observe: Arc<dyn Observe>) -> Ending 
     }
 }
 
+/// What becomes of an update that is interrupted.
+pub(crate) const TRIAL_IS_OPEN: &str =
+    "if a trial had begun it is open: `recover` brings it to its end, and so does the next update";
+
+/// What becomes of an import, or its undo, that is interrupted.
+const IMPORT_IS_RECORDED: &str = "if files were being changed it is written down: `import` begins anew, `import --undo` puts everything back";
+
 /// A verb without a `run` ends in order when it is told to: what it was doing is dropped, never torn.
-pub(crate) async fn until_interrupted(updater: &Updater, work: impl Future<Output = Ending>) -> Ending {
+/// `hint` says what becomes of it.
+pub(crate) async fn until_interrupted(
+    updater: &Updater,
+    hint: &str,
+    work: impl Future<Output = Ending>,
+) -> Ending {
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return Ending::failed(ExitCode::Failed, &error, None),
@@ -186,7 +199,6 @@ pub(crate) async fn until_interrupted(updater: &Updater, work: impl Future<Outpu
             // An orderly stop is no try of the build's; what cannot be written now costs one.
             let _ = updater.stopped_in_order();
             let error = io::Error::other("interrupted by a signal");
-            let hint = "if a trial had begun it is open: `recover` brings it to its end, and so does the next update";
             Ending::failed(ExitCode::Failed, &error, Some(hint.to_owned()))
         }
     }
@@ -227,9 +239,9 @@ async fn import(
         Err(error) => return finish(line, &composing(&error)),
     };
     let ending = if asked.undo {
-        until_interrupted(&updater, import.undo(&updater)).await
+        until_interrupted(&updater, IMPORT_IS_RECORDED, import.undo(&updater)).await
     } else {
-        until_interrupted(&updater, import.carry_out(&updater, show)).await
+        until_interrupted(&updater, IMPORT_IS_RECORDED, import.carry_out(&updater, show)).await
     };
     status::publish(config, updater.store());
     finish(line, &ending)

@@ -8,10 +8,11 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Gid, Mode, OFlags, Uid};
 
 /// What is not yet published bears this in its name; a sweep removes it.
 pub(crate) const STAGING: &str = "staging-";
@@ -24,13 +25,41 @@ const FLAGS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW);
 /// # Errors
 /// With the path; the old content is then still there, unless only the last sync failed.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    replace_with(path, |next| write_new(next, bytes, mode, None))
+}
+
+/// As [`replace`], and the file belongs to `owner` from the first moment on. Only root may give a file away.
+///
+/// # Errors
+/// As for [`replace`].
+pub fn replace_for(path: &Path, bytes: &[u8], mode: u32, owner: Owner) -> io::Result<()> {
+    replace_with(path, |next| write_new(next, bytes, mode, Some(owner)))
+}
+
+/// User and group of a file, as numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+impl Owner {
+    /// Who a new file of this process belongs to.
+    pub fn ours() -> Self {
+        Self { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
+    }
+}
+
+fn replace_with(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     let dir = parent(path);
     let mut next = OsString::from(".");
     next.push(path.file_name().unwrap_or_default());
     next.push(".");
     next.push(fresh_name()?);
     let next = dir.join(next);
-    let written = write_new(&next, bytes, mode)
+    let written = write(&next)
         .map_err(at("write", &next))
         .and_then(|()| fs::rename(&next, path).map_err(at("replace", path)));
     if written.is_err() {
@@ -101,9 +130,16 @@ fn whole_lines(file: &mut File, length: u64) -> io::Result<u64> {
 
 /// Writes a file that was not there, with exactly this mode, and returns once its bytes are on the disk. Its
 /// name is not, before its directory is synced.
-pub(crate) fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+pub(crate) fn write_new(path: &Path, bytes: &[u8], mode: u32, owner: Option<Owner>) -> io::Result<()> {
     let mut file = create_new(path)?;
     file.write_all(bytes)?;
+    if let Some(Owner { uid, gid }) = owner {
+        let is = file.metadata()?;
+        if (is.uid(), is.gid()) != (uid, gid) {
+            rustix::fs::fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        }
+    }
+    // Last, for changing the owner may take bits of the mode away.
     rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
     file.sync_all()
 }

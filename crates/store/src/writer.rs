@@ -82,7 +82,7 @@ impl Writer {
         drop(file);
         let bytes =
             manifest.to_bytes().map_err(|source| StoreError::Manifest { path: document.clone(), source })?;
-        write_new(&document, &bytes, 0o444).at("write", &document)?;
+        write_new(&document, &bytes, 0o444, None).at("write", &document)?;
         sync_dir(&bin).at("sync", &bin)?;
         sync_dir(scratch.path()).at("sync", scratch.path())?;
 

@@ -130,6 +130,33 @@ impl Updater {
         .into())
     }
 
+    /// That the program at `path` accepts the configuration that `current` runs with, asked with the arguments and in
+    /// the surroundings of the one that runs. Where nothing runs, nothing is asked.
+    ///
+    /// # Errors
+    /// Refused where it does not.
+    pub async fn installed_accepts(&self, path: &Path) -> Result<(), Refusal> {
+        let current = self.store.current_slot().ok().flatten();
+        let start = self.start_of(current.as_ref()).await;
+        if start.pid.is_none() {
+            return Ok(());
+        }
+        let redactor = self.redactor(&start);
+        let mut arguments = vec!["validate".into()];
+        arguments.extend(start.arguments.clone());
+        let hint = "change the configuration first, or install another version; with the unit stopped, nothing is asked";
+        let reason = match self.ask_program(path, &start, arguments).await {
+            Ok(output) if output.status.success() => return Ok(()),
+            Ok(output) => format!(
+                "{} does not accept the configuration that runs: {}",
+                path.display(),
+                ended(&output, &redactor)
+            ),
+            Err(refusal) => redactor.redact(&refusal.reason),
+        };
+        Err(refused(RefusalKind::Candidate, reason, hint))
+    }
+
     /// What the installed file says it is, asked in the surroundings of the one that runs.
     async fn version_of(&self, path: &Path, start: &Start, redactor: &Redactor) -> Result<Version, Refusal> {
         let output = self.ask_program(path, start, vec!["--version".into()]).await?;

@@ -9,6 +9,7 @@ use std::{
 use myriarch_cli::import::{PLAN_SCHEMA, PlanDocument, PlannedFile};
 use myriarch_systemd::{ActiveState, Unit};
 use myriarch_update::{Accept, Refusal, installed_program};
+use myriarch_verify::Digest;
 
 use super::{
     exec_start,
@@ -134,7 +135,7 @@ pub(crate) fn plan(asked: &Asked<'_>) -> Result<Plan, PlanError> {
     }
     let directory = asked.units.join(format!("{}.d", unit.name));
     let path = directory.join(DROP_IN);
-    if path.exists() {
+    if path.symlink_metadata().is_ok() {
         return Err(cannot(
             format!("{}: expected no such drop-in, found one that no record tells of", path.display()),
             "see who wrote it; remove it, then import again",
@@ -237,7 +238,8 @@ fn edit(configuration: &Path, text: &str, program: &str) -> Result<(Change, Plan
         before: line_of(text),
         after: line_of(&after),
     };
-    let kind = Kind::Scalar { before, after: written.to_owned() };
+    let of = Digest::of(text.as_bytes());
+    let kind = Kind::Scalar { before, after: written.to_owned(), of };
     Ok((Change { path: configuration.to_owned(), after, kind }, file))
 }
 
