@@ -16,7 +16,7 @@ use std::{collections::BTreeSet, io, path::Path, sync::Arc, time::Duration};
 use myriarch_cli::{Config, Ending, ExitCode, PlanDocument};
 use myriarch_probe::{FileRef, Probe, Verdict};
 use myriarch_systemd::{ActiveState, Systemd, SystemdError, Unit, UnitName};
-use myriarch_update::{Accept, Event, Installed, Observe, Updater, does_nothing};
+use myriarch_update::{Accept, Event, Installed, Observe, Updater, does_nothing, regular};
 
 use self::{
     plan::{Asked, DROP_IN, Plan, PlanError, plan},
@@ -168,7 +168,7 @@ impl<'a> Import<'a> {
     async fn restart(&self, program: &Path) -> Result<(), String> {
         let effective = self.config.validate.effective.as_deref();
         let hangs = || {
-            let text = effective.and_then(|path| std::fs::read_to_string(path).ok());
+            let text = effective.and_then(|path| regular::text(path).ok());
             text.is_some_and(|text| does_nothing(&text))
         };
         for left in (0..STARTS).rev() {

@@ -6,14 +6,15 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fs,
-    io::{self, Read as _},
+    fs, io,
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
 use myriarch_probe::exec::Credentials;
 use myriarch_store::durable;
+
+use crate::regular;
 
 /// A `--config` argument in one of its forms.
 pub(crate) enum Flag<'a> {
@@ -95,7 +96,7 @@ impl Copy {
     /// # Errors
     /// Where the file could not be read, by us or by `reader`, or the copy not written.
     pub(crate) fn take(&self, from: &Path, reader: Option<&Credentials>) -> io::Result<Taken> {
-        let mut file = fs::File::open(from)?;
+        let file = regular::open(from)?;
         let metadata = file.metadata()?;
         if let Some(reader) = reader.filter(|reader| !may_read(reader, &metadata)) {
             let reason = format!(
@@ -105,8 +106,7 @@ impl Copy {
             );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
+        let text = regular::text_of(&file)?;
         if does_nothing(&text) {
             return Ok(Taken::DoesNothing);
         }
@@ -192,5 +192,16 @@ mod tests {
         fs::write(&live, "service: {extensions: [opamp]}").unwrap();
         assert_eq!(copy.take(&live, None).unwrap(), Taken::DoesNothing);
         assert_eq!(fs::read_to_string(copy.path().unwrap()).unwrap(), kept);
+    }
+
+    #[test]
+    fn no_path_that_the_programs_user_prepared_holds_us_up() {
+        let dir = tempfile::tempdir().unwrap();
+        for trap in crate::regular::tests::traps(dir.path()) {
+            let root = dir.path().to_owned();
+            let taken = crate::regular::tests::in_time(move || Copy::in_store(&root).take(&trap, None));
+            assert!(taken.is_err());
+        }
+        assert_eq!(Copy::in_store(dir.path()).path(), None);
     }
 }

@@ -21,6 +21,8 @@ use object::{
     },
 };
 
+use crate::regular;
+
 /// Why a program cannot be loaded here.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ElfProblem {
@@ -175,7 +177,7 @@ fn symbols<Elf: FileHeader<Endian = Endianness>>(
         return Ok(());
     };
     for (library, versions) in wanted {
-        let Ok(file) = File::open(home.join(&library)) else { continue };
+        let Ok(file) = regular::open(&home.join(&library)) else { continue };
         let Some(has) = defined::<Elf>(&ReadCache::new(&file)).filter(|has| !has.is_empty()) else {
             continue;
         };

@@ -21,6 +21,7 @@ use crate::{
     chain::Updater,
     effective::Copy,
     redact::Redactor,
+    regular,
     start::{Start, at_rest},
 };
 use myriarch_probe::exec::Environment;
@@ -33,8 +34,6 @@ const LINE_LIMIT: usize = 300;
 const KEPT: usize = 5;
 /// How long a log may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most that is read of a configuration to learn its secrets, in bytes.
-const CONFIGURATION_LIMIT: u64 = 4 * 1024 * 1024;
 
 /// What is kept of the last words of a program whose trial failed. Secrets are not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +82,7 @@ impl Updater {
             validation.at_rest.configuration.as_deref(),
             copy.path(),
         ];
-        files.into_iter().flatten().fold(known, |known, path| match configuration(path) {
+        files.into_iter().flatten().fold(known, |known, path| match regular::beginning(path) {
             Ok(text) => known.with_configuration(&text),
             Err(_) => known,
         })
@@ -157,13 +156,6 @@ fn most_telling(text: &str) -> Option<String> {
         quoted.push_str(" ...");
     }
     Some(quoted)
-}
-
-fn configuration(path: &Path) -> io::Result<String> {
-    use std::io::Read as _;
-    let mut text = String::new();
-    fs::File::open(path)?.take(CONFIGURATION_LIMIT).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::{
 };
 
 use myriarch_store::durable;
+use myriarch_update::regular;
 use myriarch_verify::Digest;
 use serde::{Deserialize, Serialize};
 
@@ -144,7 +145,7 @@ impl Record {
         let mut files = Vec::new();
         let mut directories: Vec<PathBuf> = Vec::new();
         for (index, change) in changes.iter().enumerate() {
-            let before = match fs::read(&change.path) {
+            let before = match regular::bytes(&change.path) {
                 Ok(bytes) => {
                     let metadata = fs::metadata(&change.path)?;
                     let backup = store.join(format!("import.{index}.before"));
@@ -263,7 +264,7 @@ impl FileRecord {
     }
 
     fn way_back(&self, is_needed_elsewhere: bool) -> io::Result<Result<Back, Conflict>> {
-        let now = match fs::read(&self.path) {
+        let now = match regular::bytes(&self.path) {
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(named(&self.path, &error)),
