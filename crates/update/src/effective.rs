@@ -24,40 +24,47 @@ pub(crate) enum Flag<'a> {
     Joined(&'a OsStr),
 }
 
-/// Go's flag package takes one dash or two.
 pub(crate) fn flag(argument: &OsStr) -> Option<Flag<'_>> {
+    flag_named("config", argument)
+}
+
+/// Go's flag package takes one dash or two.
+fn flag_named<'a>(name: &str, argument: &'a OsStr) -> Option<Flag<'a>> {
     let bytes = argument.as_bytes();
-    let name = bytes.strip_prefix(b"--").or_else(|| bytes.strip_prefix(b"-"))?;
-    match name.strip_prefix(b"config")? {
+    let bytes = bytes.strip_prefix(b"--").or_else(|| bytes.strip_prefix(b"-"))?;
+    match bytes.strip_prefix(name.as_bytes())? {
         [] => Some(Flag::Separate),
         [b'=', value @ ..] => Some(Flag::Joined(OsStr::from_bytes(value))),
         _ => None,
     }
 }
 
+/// Every value of the flag `name`, in order.
+pub(crate) fn values_of<'a>(name: &str, arguments: &'a [OsString]) -> Vec<&'a OsStr> {
+    let mut found = vec![];
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match flag_named(name, argument) {
+            Some(Flag::Separate) => found.extend(rest.next().map(OsString::as_os_str)),
+            Some(Flag::Joined(value)) => found.push(value),
+            None => {}
+        }
+    }
+    found
+}
+
 /// The configuration file that `arguments` name, where it is exactly one and a file: several merge, and other
 /// schemes (`env:`, `yaml:`, `http:`) have no file to copy.
 pub(crate) fn named_by(arguments: &[OsString]) -> Option<PathBuf> {
-    let mut found = None;
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let value = match flag(argument) {
-            Some(Flag::Separate) => rest.next()?.as_os_str(),
-            Some(Flag::Joined(value)) => value,
-            None => continue,
-        };
-        if found.is_some() {
-            return None;
-        }
-        let bytes = value.as_bytes();
-        let path = bytes.strip_prefix(b"file:").unwrap_or(bytes);
-        let scheme = path.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
-        if scheme > 1 && path.get(scheme) == Some(&b':') {
-            return None;
-        }
-        found = Some(PathBuf::from(OsStr::from_bytes(path)));
+    let values = values_of("config", arguments);
+    let [value] = values.as_slice() else { return None };
+    let bytes = value.as_bytes();
+    let path = bytes.strip_prefix(b"file:").unwrap_or(bytes);
+    let scheme = path.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    if scheme > 1 && path.get(scheme) == Some(&b':') {
+        return None;
     }
-    found
+    Some(PathBuf::from(OsStr::from_bytes(path)))
 }
 
 /// Whether a collector configured by `text` does nothing: no pipeline, or none with a component other than `nop`, as
