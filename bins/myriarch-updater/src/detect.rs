@@ -21,7 +21,7 @@ use myriarch_probe::{
     process::Process,
 };
 use myriarch_systemd::{ActiveState, LoadState, Systemd, Unit, UnitName};
-use myriarch_update::installed_program;
+use myriarch_update::{installed_program, regular};
 use serde_json::Value;
 
 use crate::import::program::{self, Named, Program};
@@ -111,7 +111,7 @@ fn is_named_so(path: &Path) -> bool {
 }
 
 fn is_collectors(configuration: &Path) -> bool {
-    let text = fs::read_to_string(configuration).unwrap_or_default();
+    let text = regular::text(configuration).unwrap_or_default();
     let document = serde_saphyr::from_str::<Value>(&text).unwrap_or_default();
     document.pointer("/service/pipelines").is_some() && document.get("receivers").is_some()
 }
@@ -228,7 +228,7 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     pub(crate) fn read(path: &Path, variable: impl Fn(&str) -> Option<String>) -> Self {
-        let text = fs::read_to_string(path).unwrap_or_default();
+        let text = regular::text(path).unwrap_or_default();
         let document: Value =
             serde_saphyr::from_str(&program::expanded(&text, &variable)).unwrap_or_default();
         let storage = document.pointer("/storage/directory").and_then(Value::as_str);
@@ -250,7 +250,7 @@ impl Supervisor {
 /// The first of `configurations` that opens an endpoint says which.
 fn health(configurations: &[PathBuf], variable: impl Fn(&str) -> Option<String>) -> Seen<Option<String>> {
     for path in configurations {
-        let Ok(text) = fs::read_to_string(path) else { continue };
+        let Ok(text) = regular::text(path) else { continue };
         if let Some(found) = health::endpoint(&text, &variable) {
             return Seen { value: Some(found.url), at: format!("{} in {}", found.said, path.display()) };
         }

@@ -24,7 +24,7 @@ use myriarch_cli::{Config, Ending, ExitCode, PlanDocument};
 use myriarch_probe::{FileRef, Probe, Verdict};
 use myriarch_store::Current;
 use myriarch_systemd::{ActiveState, Systemd, SystemdError, Unit, UnitName};
-use myriarch_update::{Accept, Event, Installed, Observe, Updater, does_nothing};
+use myriarch_update::{Accept, Event, Installed, Observe, Updater, does_nothing, regular};
 
 use self::{
     plan::{Asked, DROP_IN, Plan, PlanError, plan},
@@ -258,7 +258,7 @@ impl<'a> Import<'a> {
     async fn restart(&self, program: &Path) -> Result<(), String> {
         let effective = self.config.validate.effective.as_deref();
         let hangs = || {
-            let text = effective.and_then(|path| std::fs::read_to_string(path).ok());
+            let text = effective.and_then(|path| regular::text(path).ok());
             text.is_some_and(|text| does_nothing(&text))
         };
         for left in (0..STARTS).rev() {

@@ -20,6 +20,7 @@ use crate::{
     outcome::{Fault, Outcome, RolledBack},
     ports::{Ended, RestartError},
     redact::Redactor,
+    regular,
     resume::{WayBack, runs},
 };
 
@@ -488,7 +489,7 @@ impl Updater {
 
 /// Whether the effective configuration is still the one of a bootstrap.
 fn bootstrap_hangs(effective: Option<&Path>) -> bool {
-    let text = effective.and_then(|path| std::fs::read_to_string(path).ok());
+    let text = effective.and_then(|path| regular::text(path).ok());
     text.is_some_and(|text| effective::does_nothing(&text))
 }
 
@@ -559,4 +560,17 @@ impl Health {
 /// What speaks for the surroundings before the previous build was judged.
 fn excuse(on_trial: &OnTrial) -> Option<String> {
     on_trial.baseline.excuse().or_else(|| on_trial.surroundings.ran_out_of())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_the_programs_user_prepared_is_no_bootstrap_and_holds_no_trial_up() {
+        let dir = tempfile::tempdir().unwrap();
+        for trap in regular::tests::traps(dir.path()) {
+            assert!(!regular::tests::in_time(move || bootstrap_hangs(Some(&trap))));
+        }
+    }
 }

@@ -6,14 +6,15 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fs,
-    io::{self, Read as _},
+    fs, io,
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
 use myriarch_probe::exec::Credentials;
 use myriarch_store::durable;
+
+use crate::regular;
 
 /// A `--config` argument in one of its forms.
 pub(crate) enum Flag<'a> {
@@ -23,40 +24,47 @@ pub(crate) enum Flag<'a> {
     Joined(&'a OsStr),
 }
 
-/// Go's flag package takes one dash or two.
 pub(crate) fn flag(argument: &OsStr) -> Option<Flag<'_>> {
+    flag_named("config", argument)
+}
+
+/// Go's flag package takes one dash or two.
+fn flag_named<'a>(name: &str, argument: &'a OsStr) -> Option<Flag<'a>> {
     let bytes = argument.as_bytes();
-    let name = bytes.strip_prefix(b"--").or_else(|| bytes.strip_prefix(b"-"))?;
-    match name.strip_prefix(b"config")? {
+    let bytes = bytes.strip_prefix(b"--").or_else(|| bytes.strip_prefix(b"-"))?;
+    match bytes.strip_prefix(name.as_bytes())? {
         [] => Some(Flag::Separate),
         [b'=', value @ ..] => Some(Flag::Joined(OsStr::from_bytes(value))),
         _ => None,
     }
 }
 
+/// Every value of the flag `name`, in order.
+pub(crate) fn values_of<'a>(name: &str, arguments: &'a [OsString]) -> Vec<&'a OsStr> {
+    let mut found = vec![];
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match flag_named(name, argument) {
+            Some(Flag::Separate) => found.extend(rest.next().map(OsString::as_os_str)),
+            Some(Flag::Joined(value)) => found.push(value),
+            None => {}
+        }
+    }
+    found
+}
+
 /// The configuration file that `arguments` name, where it is exactly one and a file: several merge, and other
 /// schemes (`env:`, `yaml:`, `http:`) have no file to copy.
 pub(crate) fn named_by(arguments: &[OsString]) -> Option<PathBuf> {
-    let mut found = None;
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let value = match flag(argument) {
-            Some(Flag::Separate) => rest.next()?.as_os_str(),
-            Some(Flag::Joined(value)) => value,
-            None => continue,
-        };
-        if found.is_some() {
-            return None;
-        }
-        let bytes = value.as_bytes();
-        let path = bytes.strip_prefix(b"file:").unwrap_or(bytes);
-        let scheme = path.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
-        if scheme > 1 && path.get(scheme) == Some(&b':') {
-            return None;
-        }
-        found = Some(PathBuf::from(OsStr::from_bytes(path)));
+    let values = values_of("config", arguments);
+    let [value] = values.as_slice() else { return None };
+    let bytes = value.as_bytes();
+    let path = bytes.strip_prefix(b"file:").unwrap_or(bytes);
+    let scheme = path.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    if scheme > 1 && path.get(scheme) == Some(&b':') {
+        return None;
     }
-    found
+    Some(PathBuf::from(OsStr::from_bytes(path)))
 }
 
 /// Whether a collector configured by `text` does nothing: no pipeline, or none with a component other than `nop`, as
@@ -95,7 +103,7 @@ impl Copy {
     /// # Errors
     /// Where the file could not be read, by us or by `reader`, or the copy not written.
     pub(crate) fn take(&self, from: &Path, reader: Option<&Credentials>) -> io::Result<Taken> {
-        let mut file = fs::File::open(from)?;
+        let file = regular::open(from)?;
         let metadata = file.metadata()?;
         if let Some(reader) = reader.filter(|reader| !may_read(reader, &metadata)) {
             let reason = format!(
@@ -105,8 +113,7 @@ impl Copy {
             );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
+        let text = regular::text_of(&file)?;
         if does_nothing(&text) {
             return Ok(Taken::DoesNothing);
         }
@@ -192,5 +199,16 @@ mod tests {
         fs::write(&live, "service: {extensions: [opamp]}").unwrap();
         assert_eq!(copy.take(&live, None).unwrap(), Taken::DoesNothing);
         assert_eq!(fs::read_to_string(copy.path().unwrap()).unwrap(), kept);
+    }
+
+    #[test]
+    fn no_path_that_the_programs_user_prepared_holds_us_up() {
+        let dir = tempfile::tempdir().unwrap();
+        for trap in crate::regular::tests::traps(dir.path()) {
+            let root = dir.path().to_owned();
+            let taken = crate::regular::tests::in_time(move || Copy::in_store(&root).take(&trap, None));
+            assert!(taken.is_err());
+        }
+        assert_eq!(Copy::in_store(dir.path()).path(), None);
     }
 }

@@ -16,10 +16,12 @@ use object::{
     Endianness,
     elf::{self, FileHeader32, FileHeader64, Machine},
     read::{
-        ReadCache,
-        elf::{FileHeader, ProgramHeader as _},
+        ReadCache, StringTable,
+        elf::{FileHeader, ProgramHeader as _, SectionHeader as _},
     },
 };
+
+use crate::regular;
 
 /// Why a program cannot be loaded here.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -89,6 +91,15 @@ impl ElfProblem {
     }
 }
 
+/// The longest interpreter, in bytes, with its end: the kernel takes no longer one (`PATH_MAX`).
+const LONGEST_LOADER: u64 = 4096;
+/// All program headers together, in bytes: the kernel takes no more.
+const SEGMENTS_LIMIT: usize = 64 * 1024;
+/// The largest section that is read, in bytes. Those of the C library itself have some KiB.
+const SECTION_LIMIT: u64 = 1024 * 1024;
+/// The most versions that are looked at, as entries may overlap without end. The C library has some dozens.
+const VERSIONS_LIMIT: usize = 1024;
+
 /// The symbols of this library are asked for: it comes with its loader, so that where it is found is certain.
 const PREFIX: &str = "GLIBC_";
 
@@ -134,15 +145,21 @@ fn loads<Elf: FileHeader<Endian = Endianness>>(data: &ReadCache<&File>) -> Resul
     if !matches!(kind, elf::ET_EXEC | elf::ET_DYN) {
         return Err(malformed(&format!("type {}, which nobody can execute", kind.0)));
     }
+    if usize::from(header.e_phnum(endian)) * usize::from(header.e_phentsize(endian)) > SEGMENTS_LIMIT {
+        return Err(malformed(&format!("program headers of more than {SEGMENTS_LIMIT} bytes")));
+    }
     let segments = header.program_headers(endian, data).map_err(|error| malformed(&error))?;
     for segment in segments {
+        if segment.p_type(endian) == elf::PT_INTERP && segment.p_filesz(endian).into() > LONGEST_LOADER {
+            return Err(malformed(&format!("a loader's name of more than {LONGEST_LOADER} bytes")));
+        }
         let loader = segment.interpreter(endian, data).map_err(|error| malformed(&error))?;
         let Some(loader) = loader else { continue };
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(loader));
         if !path.is_file() {
             return Err(ElfProblem::Loader { path });
         }
-        return symbols(header, endian, data, &path);
+        return symbols::<Elf>(data, &path);
     }
     Ok(())
 }
@@ -165,17 +182,15 @@ fn fits(built: Machine, this: &'static str) -> Result<(), ElfProblem> {
 
 /// Whether the C library beside `loader` has every version of its symbols that is needed.
 fn symbols<Elf: FileHeader<Endian = Endianness>>(
-    header: &Elf,
-    endian: Endianness,
     data: &ReadCache<&File>,
     loader: &Path,
 ) -> Result<(), ElfProblem> {
-    let wanted = needed(header, endian, data).map_err(|error| malformed(&error))?;
+    let wanted = needed::<Elf>(data).unwrap_or_default();
     let Some(home) = loader.canonicalize().ok().and_then(|loader| loader.parent().map(Path::to_owned)) else {
         return Ok(());
     };
     for (library, versions) in wanted {
-        let Ok(file) = File::open(home.join(&library)) else { continue };
+        let Ok(file) = regular::open(&home.join(&library)) else { continue };
         let Some(has) = defined::<Elf>(&ReadCache::new(&file)).filter(|has| !has.is_empty()) else {
             continue;
         };
@@ -187,21 +202,23 @@ fn symbols<Elf: FileHeader<Endian = Endianness>>(
     Ok(())
 }
 
-/// The versions needed of each library, those aside that it can do without.
+/// The versions needed of each library, those aside that it can do without; nothing where it cannot be told. They are
+/// found by the sections, which the kernel never looks at: whatever is wrong with those, the program may run.
 fn needed<Elf: FileHeader<Endian = Endianness>>(
-    header: &Elf,
-    endian: Endianness,
     data: &ReadCache<&File>,
-) -> object::read::Result<Vec<(String, Vec<String>)>> {
-    let sections = header.sections(endian, data)?;
-    let Some((mut files, link)) = sections.gnu_verneed(endian, data)? else { return Ok(vec![]) };
-    let strings = sections.strings(endian, data, link)?;
+) -> Option<Vec<(String, Vec<String>)>> {
+    let versions = Versions::<Elf>::of(data, elf::SHT_GNU_VERNEED)?;
+    let (endian, strings) = (versions.endian, versions.strings);
+    let (mut files, _) = versions.section.gnu_verneed(endian, data).ok()??;
     let mut wanted = vec![];
-    while let Some((file, mut versions)) = files.next()? {
-        let library = text(file.file(endian, strings)?);
+    let mut left = VERSIONS_LIMIT;
+    while let Some((file, mut versions)) = files.next().ok()? {
+        left = left.checked_sub(1)?;
+        let library = text(file.file(endian, strings).ok()?);
         let mut of_library = vec![];
-        while let Some(version) = versions.next()? {
-            let name = text(version.name(endian, strings)?);
+        while let Some(version) = versions.next().ok()? {
+            left = left.checked_sub(1)?;
+            let name = text(version.name(endian, strings).ok()?);
             let weak = version.vna_flags.get(endian).0 & elf::VER_FLG_WEAK.0 != 0;
             if !weak && name.starts_with(PREFIX) {
                 of_library.push(name);
@@ -209,18 +226,18 @@ fn needed<Elf: FileHeader<Endian = Endianness>>(
         }
         wanted.push((library, of_library));
     }
-    Ok(wanted)
+    Some(wanted)
 }
 
 /// The versions that a library of this machine defines; nothing where it cannot be told.
 fn defined<Elf: FileHeader<Endian = Endianness>>(data: &ReadCache<&File>) -> Option<Vec<String>> {
-    let header = Elf::parse(data).ok()?;
-    let endian = header.endian().ok()?;
-    let sections = header.sections(endian, data).ok()?;
-    let (mut definitions, link) = sections.gnu_verdef(endian, data).ok()??;
-    let strings = sections.strings(endian, data, link).ok()?;
+    let versions = Versions::<Elf>::of(data, elf::SHT_GNU_VERDEF)?;
+    let (endian, strings) = (versions.endian, versions.strings);
+    let (mut definitions, _) = versions.section.gnu_verdef(endian, data).ok()??;
     let mut names = vec![];
+    let mut left = VERSIONS_LIMIT;
     while let Some((_, mut parts)) = definitions.next().ok()? {
+        left = left.checked_sub(1)?;
         // The first part is the name, the others are what it builds on.
         if let Some(part) = parts.next().ok()? {
             names.push(text(part.name(endian, strings).ok()?));
@@ -228,6 +245,32 @@ fn defined<Elf: FileHeader<Endian = Endianness>>(data: &ReadCache<&File>) -> Opt
     }
     names.retain(|name| name.starts_with(PREFIX));
     Some(names)
+}
+
+/// A section of versions with its strings.
+struct Versions<'data, 'file, Elf: FileHeader<Endian = Endianness>> {
+    endian: Endianness,
+    section: &'data Elf::SectionHeader,
+    strings: StringTable<'data, &'data ReadCache<&'file File>>,
+}
+
+impl<'data, 'file, Elf: FileHeader<Endian = Endianness>> Versions<'data, 'file, Elf> {
+    /// The first of this kind, where it is not larger than anybody needs.
+    fn of(data: &'data ReadCache<&'file File>, kind: elf::SectionType) -> Option<Self> {
+        let header = Elf::parse(data).ok()?;
+        let endian = header.endian().ok()?;
+        // None means that a section tells how many there are, which may be as many as the file has room for.
+        if header.e_shnum(endian) == 0 {
+            return None;
+        }
+        let sections = header.sections(endian, data).ok()?;
+        let section = sections.iter().find(|section| section.sh_type(endian) == kind)?;
+        if section.sh_size(endian).into() > SECTION_LIMIT {
+            return None;
+        }
+        let strings = sections.strings(endian, data, section.link(endian)).ok()?;
+        Some(Self { endian, section, strings })
+    }
 }
 
 /// `GLIBC_2.9` before `GLIBC_2.36`, and what has no number before all.
@@ -303,6 +346,86 @@ mod tests {
             file.write_at(&ourselves[at..=at], at as u64).unwrap();
         }
         assert_eq!(preflight(&file), Ok(()));
+    }
+
+    type Header = FileHeader64<Endianness>;
+
+    /// A program like this one, and the numbers of its bytes.
+    struct Patched {
+        file: File,
+        bytes: Vec<u8>,
+    }
+
+    impl Patched {
+        fn ourselves() -> Self {
+            let bytes = std::fs::read("/proc/self/exe").unwrap();
+            Self { file: file_of(&bytes), bytes }
+        }
+
+        fn number(&self, at: usize, length: usize) -> usize {
+            let bytes = self.bytes[at..at + length].iter().rev();
+            bytes.fold(0, |number, byte| number << 8 | usize::from(*byte))
+        }
+
+        fn put(&self, at: usize, bytes: &[u8]) {
+            self.file.write_at(bytes, at as u64).unwrap();
+        }
+
+        /// Where the header is of the segment or section of `kind`, whose number stands at `at` in it.
+        fn header(&self, [offset, size, count]: [usize; 3], at: usize, kind: u32) -> usize {
+            let (size, count) = (self.number(size, 2), self.number(count, 2));
+            let mut headers = (0..count).map(|index| self.number(offset, 8) + index * size);
+            headers.find(|header| self.number(header + at, 4) == kind as usize).unwrap()
+        }
+
+        fn loader(&self) -> usize {
+            self.header([32, 54, 56], 0, elf::PT_INTERP.0)
+        }
+
+        fn verneed(&self) -> usize {
+            self.header([40, 58, 60], 4, elf::SHT_GNU_VERNEED.0)
+        }
+    }
+
+    #[test]
+    fn a_loader_or_headers_that_the_kernel_takes_from_nobody_are_not_read() {
+        let program = Patched::ourselves();
+        program.put(program.loader() + 32, &4097_u64.to_le_bytes());
+        let problem = preflight(&program.file).unwrap_err();
+        assert!(problem.to_string().contains("a loader's name of more than 4096 bytes"), "{problem}");
+        let program = Patched::ourselves();
+        program.put(56, &u16::MAX.to_le_bytes());
+        let problem = preflight(&program.file).unwrap_err();
+        assert!(problem.to_string().contains("program headers of more than 65536 bytes"), "{problem}");
+    }
+
+    #[test]
+    fn sections_that_are_broken_or_endless_are_no_objection() {
+        let needs = |program: &Patched| {
+            assert_eq!(preflight(&program.file), Ok(()));
+            needed::<Header>(&ReadCache::new(&program.file))
+        };
+        let program = Patched::ourselves();
+        assert!(needs(&program).is_some_and(|wanted| !wanted.is_empty()));
+        // Where the sections are.
+        program.put(40, &u64::MAX.to_le_bytes());
+        assert_eq!(needs(&program), None);
+
+        let program = Patched::ourselves();
+        program.put(program.verneed() + 32, &(SECTION_LIMIT + 1).to_le_bytes());
+        assert_eq!(needs(&program), None, "a section too large");
+
+        let program = Patched::ourselves();
+        program.put(60, &[0, 0]);
+        assert_eq!(needs(&program), None, "as many sections as another one says");
+
+        // One version, over and over.
+        let program = Patched::ourselves();
+        let first = program.number(program.verneed() + 24, 8);
+        let version = first + program.number(first + 8, 4);
+        program.put(first + 2, &u16::MAX.to_le_bytes());
+        program.put(version + 12, &[0; 4]);
+        assert_eq!(needs(&program), None, "versions without end");
     }
 
     #[test]

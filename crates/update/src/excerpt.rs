@@ -21,6 +21,7 @@ use crate::{
     chain::Updater,
     effective::Copy,
     redact::Redactor,
+    regular,
     start::{Start, at_rest},
 };
 use myriarch_probe::exec::Environment;
@@ -33,8 +34,6 @@ const LINE_LIMIT: usize = 300;
 const KEPT: usize = 5;
 /// How long a log may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most that is read of a configuration to learn its secrets, in bytes.
-const CONFIGURATION_LIMIT: u64 = 4 * 1024 * 1024;
 
 /// What is kept of the last words of a program whose trial failed. Secrets are not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,8 +53,9 @@ impl Updater {
     /// Keeps what the program said, and picks the line that tells the most.
     pub(crate) async fn excerpt(&self, build: &Build, redactor: &Redactor) -> Option<Excerpt> {
         let said = timeout(PATIENCE, self.ports.log.said()).await.unwrap_or_default();
-        let text = redactor.redact(&tail(&said));
-        let line = most_telling(&text)?;
+        let said = tail(&said);
+        let text = redactor.redact(&said);
+        let line = quotable(&said, &text, redactor)?;
         Some(Excerpt { line, file: self.keep(build, &text).ok() })
     }
 
@@ -66,6 +66,7 @@ impl Updater {
             Environment::Exactly(variables) => known.with_environment(variables.clone()),
             Environment::Inherit => known,
         };
+        let known = known.with_directory(start.working_directory.as_deref()).with_arguments(&start.arguments);
         self.with_configurations(known, start.configuration().as_deref())
     }
 
@@ -83,7 +84,7 @@ impl Updater {
             validation.at_rest.configuration.as_deref(),
             copy.path(),
         ];
-        files.into_iter().flatten().fold(known, |known, path| match configuration(path) {
+        files.into_iter().flatten().fold(known, |known, path| match regular::beginning(path) {
             Ok(text) => known.with_configuration(&text),
             Err(_) => known,
         })
@@ -135,8 +136,22 @@ pub(crate) fn tail(bytes: &[u8]) -> String {
     String::from_utf8_lossy(rest).into_owned()
 }
 
+/// The line of `said` that tells the most, as it is in `redacted`. It is picked before the redaction: a word such as
+/// `level`, by which it is known, may be somebody's secret.
+fn quotable(said: &str, redacted: &str, redactor: &Redactor) -> Option<String> {
+    let line = most_telling(said).map(|line| redactor.redact(line));
+    // What a line hides only together with those around it is not quoted.
+    let line = line.as_deref().filter(|line| redacted.lines().any(|other| other.trim() == *line));
+    let line = line.or_else(|| most_telling(redacted))?;
+    let mut quoted: String = line.chars().take(LINE_LIMIT).collect();
+    if quoted.len() < line.len() {
+        quoted.push_str(" ...");
+    }
+    Some(quoted)
+}
+
 /// The line that tells the most of why a program ended: a panic, a fatal word, an error, else its last.
-fn most_telling(text: &str) -> Option<String> {
+fn most_telling(text: &str) -> Option<&str> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let tells: [fn(&str) -> bool; 5] = [
         |line| {
@@ -151,19 +166,7 @@ fn most_telling(text: &str) -> Option<String> {
         |line| [r#""level":"error""#, "\terror\t"].iter().any(|word| line.contains(word)),
         |_| true,
     ];
-    let line = tells.iter().find_map(|tells| lines.iter().rev().find(|line| tells(line)))?;
-    let mut quoted: String = line.chars().take(LINE_LIMIT).collect();
-    if quoted.len() < line.len() {
-        quoted.push_str(" ...");
-    }
-    Some(quoted)
-}
-
-fn configuration(path: &Path) -> io::Result<String> {
-    use std::io::Read as _;
-    let mut text = String::new();
-    fs::File::open(path)?.take(CONFIGURATION_LIMIT).read_to_string(&mut text)?;
-    Ok(text)
+    tells.iter().find_map(|tells| lines.iter().rev().find(|line| tells(line))).copied()
 }
 
 #[cfg(test)]
@@ -188,9 +191,27 @@ mod tests {
                 Some("thread 'main' panicked at src/main.rs:1:2:"),
             ),
         ] {
-            assert_eq!(most_telling(text).as_deref(), expected, "{text:?}");
+            assert_eq!(most_telling(text), expected, "{text:?}");
         }
-        assert_eq!(most_telling(&"é".repeat(301)).unwrap(), format!("{} ...", "é".repeat(300)));
+        let long = "é".repeat(301);
+        let quoted = quotable(&long, &long, &Redactor::default()).unwrap();
+        assert_eq!(quoted, format!("{} ...", "é".repeat(300)));
+    }
+
+    #[test]
+    fn the_telling_line_is_found_though_its_words_are_secrets() {
+        let redactor = Redactor::default().with_configuration("passwords: [level, error, panic]");
+        for (said, expected) in [
+            ("{\"level\":\"error\",\"msg\":\"x\"}\nlast", "{\"<redacted>\":\"<redacted>\",\"msg\":\"x\"}"),
+            ("panic: crash\nlast", "<redacted>: crash"),
+            ("first\nheaders:\n  x: abc", "headers:<redacted>"),
+        ] {
+            assert_eq!(
+                quotable(said, &redactor.redact(said), &redactor).as_deref(),
+                Some(expected),
+                "{said}"
+            );
+        }
     }
 
     #[test]

@@ -75,6 +75,7 @@ mod outcome;
 mod ports;
 mod recovery;
 mod redact;
+pub mod regular;
 mod relay;
 mod resume;
 mod retention;

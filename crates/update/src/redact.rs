@@ -6,6 +6,7 @@
 //! secret, since the environment or the effective configuration has it under a name that says so, and what looks it
 //! wherever it stands, by its form. Rather a harmless word too many is lost than a secret told.
 
+mod expansion;
 mod known;
 mod patterns;
 mod random;
@@ -14,7 +15,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     fmt,
+    path::{Path, PathBuf},
 };
+
+use self::expansion::Reference;
+use crate::{effective, regular};
 
 /// What stands in a secret's place.
 pub const REDACTED: &str = "<redacted>";
@@ -22,11 +27,33 @@ pub const REDACTED: &str = "<redacted>";
 /// Shorter values are not looked for: they are parts of ordinary words.
 const SHORTEST: usize = 4;
 
+/// Values shorter than this are taken for words, and looked for as such.
+const SHORTEST_PART: usize = 2 * SHORTEST;
+
+/// How often what is put in may hold what is put in.
+const DEEPEST: usize = 8;
+
+/// Where a program says what its shell's directory is. In a connection string the first is a password.
+const DIRECTORIES: [&str; 2] = ["PWD", "OLDPWD"];
+
 /// Takes secrets out of text.
 #[derive(Clone, Default)]
 pub struct Redactor {
     environment: BTreeMap<String, String>,
+    /// Where relative paths begin; the root where it is not known.
+    directory: Option<PathBuf>,
     known: BTreeSet<String>,
+    /// What was put in already, so that nothing is twice.
+    resolved: BTreeSet<(String, Kind)>,
+    /// Bytes that were put in so far.
+    expanded: usize,
+}
+
+/// What a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Secret,
+    Configuration,
 }
 
 impl Redactor {
@@ -35,7 +62,7 @@ impl Redactor {
     pub fn with_environment(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         for (name, value) in variables {
             let (name, value) = (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned());
-            if known::looks_secret(&name) {
+            if known::looks_secret(&name) && !DIRECTORIES.contains(&&*name) {
                 self.learn(&value);
             }
             self.learn_passwords_of_urls(&value);
@@ -44,19 +71,46 @@ impl Redactor {
         self
     }
 
+    /// Knows where the program's relative paths begin.
+    pub(crate) fn with_directory(mut self, directory: Option<&Path>) -> Self {
+        self.directory = directory.map(Path::to_owned);
+        self
+    }
+
+    /// Knows also every configuration that the program's arguments name, whatever scheme names it, and what they set
+    /// by themselves. Variables and directory must be known before.
+    pub(crate) fn with_arguments(mut self, arguments: &[OsString]) -> Self {
+        for value in effective::values_of("config", arguments) {
+            let text = match Reference::of(&value.to_string_lossy()) {
+                Reference::File(path) => self.read(path),
+                Reference::Text(text) => Some(text.to_owned()),
+                // Without a scheme it is a path here.
+                Reference::Variable { name, .. } => match value.to_string_lossy().strip_prefix("env:") {
+                    Some(_) => self.environment.get(name).cloned(),
+                    None => self.read(&value.to_string_lossy()),
+                },
+                Reference::Unknown => None,
+            };
+            if let Some(text) = text {
+                self.learn_configuration(&text, 0);
+            }
+        }
+        for value in effective::values_of("set", arguments) {
+            let value = value.to_string_lossy();
+            if let Some((name, value)) = value.split_once('=')
+                && known::looks_secret(name)
+            {
+                self.learn_secret(value, 0);
+            }
+        }
+        self
+    }
+
     /// Knows also the program's configuration: what stands under a key that looks secret is, however deep, and so
-    /// are the variables that are put in there. Variables must be known before.
+    /// are the variables and files that are put in there. Variables and directory must be known before.
     #[must_use]
     pub fn with_configuration(mut self, text: &str) -> Self {
-        for secret in known::of_configuration(text) {
-            for name in known::variables(&secret) {
-                if let Some(value) = self.environment.get(name).cloned() {
-                    self.learn(&value);
-                }
-            }
-            self.learn(&secret);
-        }
-        self.learn_passwords_of_urls(text);
+        self.learn_configuration(text, 0);
         self
     }
 
@@ -68,18 +122,88 @@ impl Redactor {
         known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         for secret in known {
             if text.contains(secret.as_str()) {
-                text = text.replace(secret.as_str(), REDACTED);
+                text = if secret.len() < SHORTEST_PART {
+                    replace_word(&text, secret)
+                } else {
+                    text.replace(secret.as_str(), REDACTED)
+                };
             }
         }
         random::redact(&patterns::redact(&text))
     }
 
+    fn learn_configuration(&mut self, text: &str, depth: usize) {
+        let told = known::of_configuration(text);
+        for secret in told.secrets {
+            self.learn_secret(&secret, depth);
+        }
+        for template in told.templates {
+            self.put_in(&template, Kind::Configuration, depth);
+        }
+        self.learn_passwords_of_urls(text);
+    }
+
+    /// As it is written, as it is with everything put in, and each part of it that is put in.
+    fn learn_secret(&mut self, text: &str, depth: usize) {
+        self.learn(text);
+        for part in known::of_secret(text) {
+            self.learn(&part);
+        }
+        if text.contains('$') {
+            let whole = self.put_in(text, Kind::Secret, depth);
+            self.learn(&whole);
+        }
+    }
+
+    /// `text` with everything put in; what that is is learned, as parts of a text of this kind.
+    fn put_in(&mut self, text: &str, kind: Kind, depth: usize) -> String {
+        let mut parts: Vec<String> = vec![];
+        let whole = expansion::expand(text, |inside| {
+            if self.expanded as u64 > regular::LIMIT {
+                return None;
+            }
+            let values = self.values_of(inside);
+            self.expanded += values.iter().map(String::len).sum::<usize>();
+            if self.resolved.insert((inside.to_owned(), kind)) {
+                parts.extend(values.iter().cloned());
+            }
+            values.into_iter().next()
+        });
+        for part in parts.iter().filter(|_| depth < DEEPEST) {
+            match kind {
+                Kind::Secret => self.learn_secret(part, depth + 1),
+                Kind::Configuration => self.learn_configuration(part, depth + 1),
+            }
+        }
+        whole
+    }
+
+    /// What may be put in the place of `${inside}`, what is first.
+    fn values_of(&self, inside: &str) -> Vec<String> {
+        let values = match Reference::of(inside) {
+            Reference::Variable { name, default } => {
+                [self.environment.get(name).cloned(), default.map(str::to_owned)]
+            }
+            Reference::File(path) => [self.read(path), None],
+            Reference::Text(text) => [Some(text.to_owned()), None],
+            Reference::Unknown => [None, None],
+        };
+        values.into_iter().flatten().map(|value| value.trim().to_owned()).collect()
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        regular::beginning(&self.directory.as_deref().unwrap_or(Path::new("/")).join(path)).ok()
+    }
+
     fn learn(&mut self, value: &str) {
         // Several in one, as in `name=value,other=value`.
         let pairs = value.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&'));
-        let words = pairs.flat_map(|pair| [pair, pair.split_once('=').map_or("", |(_, value)| value)]);
-        let words = words.filter(|word| word.len() >= 2 * SHORTEST);
-        let lines = value.lines().map(str::trim).filter(|line| line.len() >= 2 * SHORTEST);
+        let harmless = |pair: &&str| pair.split_once('=').is_none_or(|(name, _)| !known::is_harmless(name));
+        let words = pairs
+            .filter(harmless)
+            .flat_map(|pair| [pair, pair.split_once('=').map_or("", |(_, value)| value)]);
+        let words = words.filter(|word| word.len() >= SHORTEST_PART);
+        let lines = value.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_PART);
         let candidates: BTreeSet<&str> = std::iter::once(value.trim()).chain(lines).chain(words).collect();
         for secret in candidates {
             // A template names secrets and is none.
@@ -96,6 +220,38 @@ impl Redactor {
             self.learn(&password);
         }
     }
+}
+
+/// `text` without `secret`, where it stands for itself: in a longer word it is a part of that one.
+fn replace_word(text: &str, secret: &str) -> String {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for (at, _) in text.match_indices(secret) {
+        let (before, after) = (&text[..at], &text[at + secret.len()..]);
+        let begins = !(secret.starts_with(part) && before.ends_with(part)) || ends_with_escape(before);
+        let ends = !(secret.ends_with(part) && after.starts_with(part));
+        if begins && ends {
+            out.push_str(&text[done..at]);
+            out.push_str(REDACTED);
+            done = at + secret.len();
+        }
+    }
+    out.push_str(&text[done..]);
+    out
+}
+
+/// Whether the letters before a word belong to a sign that is written as such: `\n`, `%20`, `\u0026`.
+fn ends_with_escape(before: &str) -> bool {
+    let hexadecimal = |digits: usize, sign: &str| {
+        let begin = before.len().checked_sub(digits).filter(|at| before.is_char_boundary(*at));
+        begin.is_some_and(|at| {
+            before[..at].ends_with(sign) && before[at..].chars().all(|c| c.is_ascii_hexdigit())
+        })
+    };
+    ["\\n", "\\r", "\\t"].iter().any(|escape| before.ends_with(escape))
+        || hexadecimal(2, "%")
+        || hexadecimal(4, "\\u")
 }
 
 /// Says how much it knows, and nothing of what.
@@ -167,6 +323,87 @@ mod tests {
         assert!(!format!("{redactor:?}").contains("hunter2"));
     }
 
+    fn arguments(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    /// Learned from the configuration `first`, beside which is a file with `bytes`; where that is empty, from both.
+    fn in_files(name: &str, bytes: &[u8], first: &str) -> Redactor {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(name), bytes).unwrap();
+        std::fs::write(dir.path().join("first"), first).unwrap();
+        let arguments = if first.is_empty() {
+            arguments(&["--config", "first", &format!("--config=file:{name}")])
+        } else {
+            arguments(&["--config", "first"])
+        };
+        Redactor::default().with_directory(Some(dir.path())).with_arguments(&arguments)
+    }
+
+    #[test]
+    fn the_shells_directory_is_no_secret_and_a_password_of_that_name_is() {
+        let redactor = Redactor::default().with_environment([
+            ("PWD".into(), "/opt/myriarch".into()),
+            ("OLDPWD".into(), "/var/lib/other".into()),
+            ("MYSQL_PWD".into(), "hunter2hunter2".into()),
+        ]);
+        let text = "open /opt/myriarch/a: no such file, nor /var/lib/other";
+        assert_eq!(redactor.redact(text), text);
+        assert_eq!(redactor.redact("hunter2hunter2"), REDACTED);
+    }
+
+    #[test]
+    fn a_short_secret_is_replaced_where_it_stands_for_itself() {
+        let redactor = Redactor::default().with_configuration("passwords: [host, 'level']");
+        for (text, expected) in [
+            ("localhost hosts ghost_host", "localhost hosts ghost_host"),
+            ("host, x=host \"host\"", "<redacted>, x=<redacted> \"<redacted>\""),
+            ("a\\nhost b%20host c\\u0026level", "a\\n<redacted> b%20<redacted> c\\u0026<redacted>"),
+        ] {
+            assert_eq!(redactor.redact(text), expected);
+        }
+    }
+
+    #[test]
+    fn names_in_a_configuration_and_known_headers_stay() {
+        let redactor = Redactor::default()
+            .with_environment([(
+                "OTEL_HEADERS".into(),
+                "content-type=application/json,x=hunter2hunter2".into(),
+            )])
+            .with_configuration(
+                "processors: {attributes: {actions: [{key: hostname.full}]}}\n\
+                 exporters: {otlp: {headers: {Content-Type: application/json}}}",
+            );
+        let text = "hostname.full of application/json";
+        assert_eq!(redactor.redact(text), text);
+        assert_eq!(redactor.redact("hunter2hunter2"), REDACTED);
+    }
+
+    #[test]
+    fn a_secret_is_known_in_the_spellings_of_go() {
+        let redactor = Redactor::default().with_environment([("PASSWORD".into(), "a<b>&c d=e@f".into())]);
+        for said in [
+            r"a<b>&c d=e@f",
+            r"a\u003cb\u003e\u0026c d=e@f",
+            "a%3Cb%3E%26c+d%3De%40f",
+            "a%3Cb%3E%26c%20d%3De%40f",
+            "a%3Cb%3E&c%20d=e@f",
+        ] {
+            assert_eq!(redactor.redact(&format!("({said})")), "(<redacted>)");
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_puts_in_itself_comes_to_an_end() {
+        let redactor = in_files("loop", b"a: {token: '${file:loop}${file:loop}'}\nb: ${file:loop}", "");
+        assert_eq!(redactor.redact("fine"), "fine");
+        let redactor = Redactor::default()
+            .with_environment([("A".into(), "${env:A}${env:B}hunter2".repeat(99).into())])
+            .with_configuration("token: ${env:A}");
+        assert_eq!(redactor.redact("fine"), "fine");
+    }
+
     /// Where a secret can stand: how a redactor learns of it, and what the program says.
     fn said(position: usize, secret: &str) -> (Redactor, String) {
         let env =
@@ -199,6 +436,52 @@ mod tests {
             11 => (none(), format!("{{\\\"secret\\\":\\\"{secret}\\\"}}")),
             13 => (none(), format!("GET https://user:pass@host/x?token={secret}: 403")),
             12 => (env("X", &format!("https://user:{secret}@host/x")), format!("user, {secret}, host")),
+            // Only both parts together are the secret.
+            15 => (
+                env("TENANT", &secret[..2]).with_configuration(&format!(
+                    "x: {{token: '${{env:TENANT}}{}'}}",
+                    secret[2..].replace('$', "$$")
+                )),
+                format!("rejected {secret}."),
+            ),
+            16 => (
+                none().with_configuration(&format!(
+                    "x: {{token: '${{env:UNSET:-{}}}'}}",
+                    secret.replace('$', "$$")
+                )),
+                format!("rejected {secret}."),
+            ),
+            17 => (
+                env("MORE", &format!("x: {{token: {quoted}}}"))
+                    .with_arguments(&arguments(&["--config", "/absent", "--config", "env:MORE"])),
+                format!("rejected {secret}."),
+            ),
+            18 => (
+                none().with_arguments(&arguments(&[
+                    "--config=/absent",
+                    &format!("--config=yaml:exporters::otlp::headers::x: {quoted}"),
+                ])),
+                format!("rejected {secret}."),
+            ),
+            19 => (
+                none().with_arguments(&arguments(&["--set", &format!("x.password={secret}")])),
+                format!("rejected {secret}."),
+            ),
+            20 => (
+                in_files("secret", secret.as_bytes(), "x: {token: '${file:secret}'}"),
+                format!("rejected {secret}."),
+            ),
+            21 => {
+                let bytes = [b"# \xff\nx: {password: ", quoted.as_bytes(), b"}\n"].concat();
+                (in_files("second", &bytes, ""), format!("rejected {secret}."))
+            }
+            22 => {
+                let part = format!("x: {{password: {quoted}}}");
+                (
+                    in_files("part", part.as_bytes(), "exporters: '${file:part}'"),
+                    format!("rejected {secret}."),
+                )
+            }
             _ => (none(), format!("Basic {secret}")),
         }
     }
@@ -207,7 +490,7 @@ mod tests {
         /// Whatever the secret and wherever it stands, it is not in what is told.
         #[test]
         fn a_secret_never_gets_through(
-            position in 0..15_usize,
+            position in 0..24_usize,
             secret in "[A-Za-z0-9+/=_.~!$%^*-]{8,40}",
             before in "[a-z :\n]{0,20}",
         ) {

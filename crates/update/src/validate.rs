@@ -21,6 +21,7 @@ use crate::{
     journal::Leaving,
     outcome::{Refusal, RefusalKind, Stage},
     redact::Redactor,
+    regular,
     stage::Staged,
     start::{Start, shown},
     surroundings::Surroundings,
@@ -208,7 +209,7 @@ impl Updater {
         if let Some(path) = copy.path() {
             return Ok(start.arguments_with(path));
         }
-        match std::fs::read_to_string(&live) {
+        match regular::text(&live) {
             Ok(text) if does_nothing(&text) => Err(unknown(
                 format!(
                     "{}: expected the effective configuration, found one without pipelines, as a supervisor writes while it bootstraps",

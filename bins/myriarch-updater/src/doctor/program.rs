@@ -11,7 +11,7 @@ use std::{
 use myriarch_cli::doctor::Finding;
 use myriarch_probe::{Reading, process::Process};
 use myriarch_store::{FileId, running};
-use myriarch_update::{does_nothing, installed_program};
+use myriarch_update::{does_nothing, installed_program, regular};
 
 use super::Host;
 use crate::{compose, detect::Supervisor, import::program};
@@ -67,7 +67,7 @@ pub(crate) fn effective(host: &Host) -> Vec<Finding> {
         return vec![Finding::unseen(CHECK, "which one it is, only the running program tells")];
     };
     let shown = path.display();
-    vec![match fs::read_to_string(&path) {
+    vec![match regular::text(&path) {
         Ok(text) if does_nothing(&text) && host.supervisor.is_none() => Finding::warning(
             CHECK,
             format!("{shown} has no pipelines: the collector does nothing"),

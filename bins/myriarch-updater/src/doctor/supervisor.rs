@@ -1,8 +1,9 @@
 //! The supervisor's own configuration, where it would work against updates or against the way back.
 
-use std::{fs, io, time::Duration};
+use std::{io, time::Duration};
 
 use myriarch_cli::doctor::Finding;
+use myriarch_update::regular;
 use serde_json::Value;
 
 use super::Host;
@@ -20,7 +21,7 @@ const ENOUGH: Duration = Duration::from_mins(1);
 pub(crate) fn findings(host: &Host) -> Vec<Finding> {
     let Some(path) = &host.supervisor else { return vec![] };
     let shown = path.display();
-    let text = match fs::read_to_string(path) {
+    let text = match regular::text(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return vec![Finding::unseen(CHECK, format!("{shown}: may not be read by this user"))];

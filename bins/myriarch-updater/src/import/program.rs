@@ -8,6 +8,7 @@ use std::{
 
 use myriarch_probe::process::Process;
 use myriarch_systemd::{Unit, environment_file};
+use myriarch_update::regular;
 
 use super::supervisor_file;
 pub(crate) use super::supervisor_file::expanded;
@@ -85,7 +86,7 @@ impl Program {
             return Ok(Self { path: command.path.clone(), named: Named::Unit });
         };
         let unreadable = |source| ProgramError::Unreadable { path: configuration.clone(), source };
-        let text = fs::read_to_string(&configuration).map_err(unreadable)?;
+        let text = regular::text(&configuration).map_err(unreadable)?;
         let configuration = fs::canonicalize(&configuration).map_err(unreadable)?;
         let Some(executable) = supervisor_file::executable(&text) else {
             return Err(ProgramError::Unclear {
@@ -120,7 +121,7 @@ pub(crate) fn supervisor_configuration(unit: &Unit) -> Result<Option<PathBuf>, P
         Some(path) if is_supervisor => Ok(Some(path)),
         Some(path) => {
             // A supervisor under another name is known by what its configuration says.
-            let text = fs::read_to_string(&path).unwrap_or_default();
+            let text = regular::text(&path).unwrap_or_default();
             Ok(supervisor_file::executable(&text).is_some().then_some(path))
         }
         None if is_supervisor => Err(ProgramError::Unclear {
@@ -197,7 +198,7 @@ fn file_setting(unit: &Unit, name: &str) -> Option<PathBuf> {
 }
 
 fn set_in(path: &Path, name: &str) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
+    let text = regular::text(path).ok()?;
     environment_file(&text).into_iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
 }
 

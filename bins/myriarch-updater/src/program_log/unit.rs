@@ -43,7 +43,7 @@ impl UnitLog {
         for _ in 0..LOOKS {
             match self.systemd.said(&self.unit, since, LINES).await {
                 Ok(lines) if lines.is_empty() => sleep(PAUSE).await,
-                Ok(lines) => return lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect(),
+                Ok(lines) => return lines.join("\n") + "\n",
                 Err(_) => break,
             }
         }
