@@ -1,7 +1,12 @@
 //! What the screens say of a machine in use: `status`, `history` and the files that they are made from.
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by panicking")]
 
-use std::{fs, os::unix::fs::PermissionsExt as _, process::Output, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    process::{Command, Output},
+    time::Duration,
+};
 
 use myriarch_tests::{
     collector::{End, StandIn},
@@ -78,6 +83,35 @@ fn document(machine: &Machine, arguments: &[&str], code: i32) -> Value {
 fn configure(machine: &Machine, change: impl Fn(String) -> String) {
     let text = fs::read_to_string(machine.configuration()).unwrap();
     fs::write(machine.configuration(), change(text)).unwrap();
+}
+
+#[test]
+fn an_answer_is_called_healthy_only_by_who_asked_for_all_of_it() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can become another user");
+        return;
+    }
+    let machine = machine_at("1.0.0");
+    // The other user can read everything, and not see who runs what.
+    let program = machine.path().join("myriarch-updater");
+    fs::copy(machine.programs().updater(), &program).unwrap();
+    fs::set_permissions(machine.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let health = |command: &mut Command| {
+        let output = command.arg("--config").arg(machine.configuration()).args(["status", "--json"]).output();
+        let document: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+        document["health"].clone()
+    };
+    let as_root = || health(&mut Command::new(&program));
+    let as_other = || {
+        let other = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+        health(Command::new("setpriv").args(other).arg(&program))
+    };
+    assert_eq!(as_root(), json!({ "is": "healthy" }));
+    assert_eq!(as_other(), json!({ "is": "answers", "unasked": ["identity"] }));
+    // A command that fails says that it is not healthy; a screen does not run it.
+    configure(&machine, |text| text.replace("[probe]", "[probe]\ncommand = [\"/bin/false\"]"));
+    assert_eq!(as_root(), json!({ "is": "answers", "unasked": ["command"] }));
+    assert_eq!(as_other(), json!({ "is": "answers", "unasked": ["identity", "command"] }));
 }
 
 #[test]

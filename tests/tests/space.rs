@@ -22,6 +22,8 @@ use myriarch_tests::{
 const OLD: &str = "1.0.0";
 const NEW: &str = "1.1.0";
 const MIB: u64 = 1 << 20;
+/// A twentieth of the disk that a download of unknown size is tried on.
+const RESERVE: u64 = 8 * MIB;
 
 /// A machine whose store is a disk of `mib` mebibytes, and that runs [`OLD`].
 fn machine(mib: u64) -> (Machine, SmallDisk) {
@@ -188,8 +190,59 @@ fn a_disk_that_fills_up_in_mid_download_is_refused_and_the_next_update_goes_on()
         return;
     }
     let (mut machine, disk) = machine(64);
-    let program = new_program(8 * MIB);
-    machine.offer_program(NEW, &program);
+    machine.offer_program(NEW, &new_program(16 * MIB));
+    let slow = Lie::Drip { bytes: 64 << 10, every: Duration::from_millis(10) };
+    machine.server().lie(&archive(), slow);
+    let path = machine.store().join("partial");
+    let path = path.to_string_lossy();
+    let expected = ["refused at obtain", &path, "could not write it", "No space left", "hint: free space"];
+    // Somebody takes next to all that is left in mid-download.
+    let is_refused_in_mid_download = || {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    if partial(&machine).first().is_some_and(|(_, length)| *length > 3 * MIB) {
+                        disk.fill(MIB / 2);
+                        return;
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            is_refused(&machine, &["update"], &expected);
+            over.store(true, Ordering::Relaxed);
+        });
+    };
+    // What could not be resumed only takes room from others.
+    machine.server().etag(&archive(), Etag::Weak);
+    is_refused_in_mid_download();
+    assert_eq!(partial(&machine), []);
+    disk.give_back();
+
+    machine.server().etag(&archive(), Etag::OfContent);
+    is_refused_in_mid_download();
+    let kept = partial(&machine);
+    assert!(kept.len() == 1 && kept[0].1 > MIB, "{kept:?}");
+    assert!(disk.free() >= MIB, "others have room to write: {}", disk.free());
+
+    disk.give_back();
+    let before = asked_for_the_archive(&machine).len();
+    succeeds(&machine, &["update"]);
+    let asked = asked_for_the_archive(&machine).split_off(before);
+    assert_eq!(asked[0].header("range"), Some(&*format!("bytes={}-", kept[0].1)));
+}
+
+#[test]
+fn a_download_of_unknown_size_leaves_others_room_and_never_stands_in_its_own_way() {
+    let test = "a_download_of_unknown_size_leaves_others_room_and_never_stands_in_its_own_way";
+    if !small_disk::can_be_mounted_in(test) {
+        return;
+    }
+    let mut machine = Machine::new(Programs::stand_ins(), plan());
+    let disk = SmallDisk::at(&machine.store(), 20 * RESERVE / MIB);
+    // A program that does not fit into the reserve.
+    machine.start_with(OLD, &StandIn::version(OLD).salt(&"x".repeat(12 << 20)).build());
+    machine.offer_program(NEW, &new_program(24 * MIB));
     machine.stop();
     // Neither index nor server say how large it is, so that only the disk can.
     let url = machine.server().url();
@@ -200,11 +253,15 @@ fn a_disk_that_fills_up_in_mid_download_is_refused_and_the_next_update_goes_on()
     machine.server().lie(&archive(), Lie::Chunked);
     machine.start();
     machine.wait_idle();
-    disk.fill(5 * MIB);
+    machine
+        .wait(Duration::from_mins(1), "the old program is healthy", |machine| machine.health() == Some(200));
+    disk.fill(RESERVE + 10 * MIB);
     let update = ["update", "--to", NEW];
-    let path = machine.store().join("partial");
-    let path = path.to_string_lossy();
-    let expected = ["refused at obtain", &path, "could not write it", "No space left", "hint: free space"];
+    let expected = [
+        "refused at obtain",
+        "expected 8.0 MiB to stay free beside a download of a size",
+        "hint: free space",
+    ];
     // What could not be resumed only takes room from others.
     machine.server().etag(&archive(), Etag::Weak);
     is_refused(&machine, &update, &expected);
@@ -213,14 +270,34 @@ fn a_disk_that_fills_up_in_mid_download_is_refused_and_the_next_update_goes_on()
     machine.server().etag(&archive(), Etag::OfContent);
     is_refused(&machine, &update, &expected);
     let kept = partial(&machine);
-    assert!(kept.len() == 1 && kept[0].1 > 2 * MIB, "{kept:?}");
-    assert!(disk.free() >= MIB, "others have room to write: {}", disk.free());
+    assert!(kept.len() == 1 && kept[0].1 > 8 * MIB, "{kept:?}");
+    assert!(disk.free() > RESERVE / 2, "others have room to write: {}", disk.free());
+
+    // With it there is no room for a program any more: it is not kept on to refuse itself for ever.
+    let before = asked_for_the_archive(&machine).len();
+    is_refused(&machine, &update, &expected);
+    assert_eq!(asked_for_the_archive(&machine).split_off(before)[0].header("range"), None);
 
     disk.give_back();
+    let kept = partial(&machine);
     let before = asked_for_the_archive(&machine).len();
     succeeds(&machine, &update);
     let asked = asked_for_the_archive(&machine).split_off(before);
     assert_eq!(asked[0].header("range"), Some(&*format!("bytes={}-", kept[0].1)));
+}
+
+#[test]
+fn a_disk_that_does_not_tell_its_size_is_not_full() {
+    if !small_disk::can_be_mounted_in("a_disk_that_does_not_tell_its_size_is_not_full") {
+        return;
+    }
+    let machine = Machine::new(Programs::stand_ins(), plan());
+    // A disk in memory without a limit says zero of everything.
+    let disk = SmallDisk::with_options(&machine.store(), "size=0,nr_inodes=0");
+    assert_eq!(disk.free(), 0);
+    let mut machine = running_old(machine);
+    machine.offer_program(NEW, &new_program(1));
+    succeeds(&machine, &["update"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use myriarch_cli::{
     history::{Happened, What},
     status::{
         Confirmed, Current, Health, Integrity, OnTrial, Quarantined, Running, STATUS_SCHEMA, SlotState,
-        Trusted, Updater,
+        Trusted, Unasked, Updater,
     },
 };
 use myriarch_probe::{Identity, Probe, ProbeSettings, Reading, process::Process};
@@ -183,7 +183,7 @@ fn started(pid: u32) -> Option<Timestamp> {
     at.round(jiff::Unit::Second).ok()
 }
 
-/// Asks the health endpoint once. A command is not run for a screen.
+/// Asks the health endpoint once. A command is not run for a screen, which then says so.
 async fn health(config: &Config, store: &Store, running: &[Running]) -> Health {
     let file = store.current_slot().ok().flatten().and_then(|slot| slot.file_id().ok());
     let (Some(file), Some(http)) = (file, config.probe.http.clone()) else {
@@ -194,10 +194,18 @@ async fn health(config: &Config, store: &Store, running: &[Running]) -> Health {
     if running.is_empty() && sees_all {
         return Health::NothingRuns;
     }
+    let mut unasked = vec![];
     let identity = match config.probe.identity {
         IdentityCheck::Listener if sees_all || !running.is_empty() => Identity::Listener,
-        IdentityCheck::Listener | IdentityCheck::Skip => Identity::Skip,
+        IdentityCheck::Listener => {
+            unasked.push(Unasked::Identity);
+            Identity::Skip
+        }
+        IdentityCheck::Skip => Identity::Skip,
     };
+    if !config.probe.command.is_empty() {
+        unasked.push(Unasked::Command);
+    }
     let timeout = config.probe.timeout.min(PATIENCE);
     let Ok(probe) =
         Probe::new(ProbeSettings { http: Some(http), identity, timeout, ..ProbeSettings::default() })
@@ -205,7 +213,8 @@ async fn health(config: &Config, store: &Store, running: &[Running]) -> Health {
         return Health::NotAsked;
     };
     match probe.once((file.dev, file.ino)).await {
-        Reading::Ready => Health::Healthy,
+        Reading::Ready if unasked.is_empty() => Health::Healthy,
+        Reading::Ready => Health::Answers { unasked },
         Reading::NotReady(seen) | Reading::Impostor(seen) | Reading::Restarted(seen) => {
             Health::NotHealthy { seen: compose::redactor(config).redact(&seen) }
         }

@@ -115,6 +115,11 @@ pub struct Running {
 pub enum Health {
     /// It was asked and said so.
     Healthy,
+    /// What was asked said so, and that is not all of what tells whether it is healthy.
+    Answers {
+        /// What was not asked; never empty.
+        unasked: Vec<Unasked>,
+    },
     /// It was asked and did not.
     NotHealthy {
         /// What was seen.
@@ -124,6 +129,16 @@ pub enum Health {
     NothingRuns,
     /// It was not asked.
     NotAsked,
+}
+
+/// A question about health that a screen leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unasked {
+    /// Which process answers: only root may see the processes of others.
+    Identity,
+    /// What `probe.command` says: a command is not run for a screen.
+    Command,
 }
 
 /// Why a build was trusted when it was staged.

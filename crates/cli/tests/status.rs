@@ -12,12 +12,13 @@ use myriarch_cli::{
     look::{Found, Look},
     status::{
         Confirmed, Current, Health, Integrity, OnTrial, Quarantined, Running, STATUS_SCHEMA, SlotState,
-        Trusted, Updater,
+        Trusted, Unasked, Updater,
     },
 };
 use myriarch_policy::Version;
 use myriarch_update::{Excerpt, Fault, Stage};
 use myriarch_verify::Digest;
+use serde_json::json;
 
 const SLOT: &str = "0.165.1-7623348c295e";
 const OLD_SLOT: &str = "0.158.0-0a1b2c3d4e5f";
@@ -294,6 +295,24 @@ fn what_happens_next_follows_from_how_things_stand() {
             "next look at 2026-11-30 10:00:00+00:00 | 0.164.0 is not tried again until `release 0.164.0`",
         ),
         (
+            "an offer that was taken by name",
+            StatusDocument { look: Some(look(Found::Available { version: version("0.165.1") })), ..calm() },
+            "next look at 2026-11-30 10:00:00+00:00",
+        ),
+        (
+            "an offer that was taken by name and no run",
+            alone(StatusDocument {
+                look: Some(look(Found::Available { version: version("0.165.1") })),
+                ..calm()
+            }),
+            "no look by itself, since `run` is not alive; `check` looks now",
+        ),
+        (
+            "an offer that was tried by name and left",
+            StatusDocument { look: Some(look(Found::Available { version: version("0.164.0") })), ..left() },
+            "next look at 2026-11-30 10:00:00+00:00 | 0.164.0 is not tried again until `release 0.164.0`",
+        ),
+        (
             "left and released",
             StatusDocument { quarantined: vec![], ..left() },
             "next look at 2026-11-30 10:00:00+00:00",
@@ -301,6 +320,40 @@ fn what_happens_next_follows_from_how_things_stand() {
     ];
     for (name, status, expected) in table {
         assert_eq!(next(&status), expected, "{name}");
+    }
+}
+
+#[test]
+fn an_offer_says_what_became_of_it() {
+    let offered = |status: StatusDocument, offer: &str| {
+        let look = Some(look(Found::Available { version: version(offer) }));
+        let text = StatusDocument { look, ..status }.human(&TimeZone::UTC);
+        let row = text.lines().find_map(|line| line.strip_prefix("offered      ")).unwrap();
+        row.split(" (").next().unwrap().to_owned()
+    };
+    assert_eq!(offered(calm(), "0.170.0"), "0.170.0");
+    assert_eq!(offered(calm(), "0.165.1"), "0.165.1, which is installed");
+    assert_eq!(offered(left(), "0.164.0"), "0.164.0, which is quarantined");
+    assert_eq!(offered(empty(), "0.164.0"), "0.164.0");
+}
+
+#[test]
+fn what_was_not_asked_is_said_beside_an_answer() {
+    for (unasked, words, json) in [
+        (vec![Unasked::Identity], "who it is was not asked", json!(["identity"])),
+        (vec![Unasked::Command], "the command was not asked", json!(["command"])),
+        (
+            vec![Unasked::Identity, Unasked::Command],
+            "who it is and the command were not asked",
+            json!(["identity", "command"]),
+        ),
+    ] {
+        let status = StatusDocument { health: Health::Answers { unasked }, ..calm() };
+        let row = format!("\nhealth       answers; {words}\n");
+        assert!(status.human(&TimeZone::UTC).contains(&row), "{}", status.human(&TimeZone::UTC));
+        let document = serde_json::to_value(&status).unwrap();
+        assert_eq!(document["health"], json!({ "is": "answers", "unasked": json }));
+        assert_eq!(next(&status), "next look at 2026-11-30 10:00:00+00:00");
     }
 }
 

@@ -218,6 +218,21 @@ pub enum FetchError {
         /// Bytes free for ordinary users.
         found: u64,
     },
+    /// A download that does not say how large it is came as far as the disk's reserve for others.
+    #[error(
+        "{}: expected {} to stay free beside a download of a size that is not told, found {}",
+        .path.display(),
+        mebibytes((u128::from(*.expected) * 10).div_ceil(1 << 20)),
+        mebibytes(u128::from(*.found) * 10 / (1 << 20))
+    )]
+    Reserve {
+        /// Where it is written.
+        path: PathBuf,
+        /// Bytes that are left to others.
+        expected: u64,
+        /// Bytes free for ordinary users.
+        found: u64,
+    },
     /// A release that another source listed.
     #[error("{location}: expected a release that this source listed, found another's")]
     Foreign {
@@ -331,7 +346,7 @@ impl FetchError {
             Self::NoChecksum { .. } => "publish it beside the archive; if the releases have none, take it out of \
                 the index or of [source]"
                 .to_owned(),
-            Self::NoRoom { .. } => file_hint(&io::ErrorKind::StorageFull.into()).to_owned(),
+            Self::NoRoom { .. } | Self::Reserve { .. } => file_hint(&io::ErrorKind::StorageFull.into()).to_owned(),
             Self::Foreign { .. } => "list the releases again".to_owned(),
             Self::File { source, .. } => file_hint(source).to_owned(),
             Self::Busy { .. } => "wait for the other download, or look for a stuck one".to_owned(),

@@ -30,6 +30,25 @@ const ORIGIN_LIMIT: u64 = 64 * 1024;
 /// How long another writer is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The most that is left to others by a download of unknown size.
+const RESERVE: u64 = 64 << 20;
+/// On small disks less is left: one part of so many.
+const RESERVED_PART: u64 = 20;
+
+/// A file system, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Disk {
+    size: u64,
+    /// For ordinary users.
+    free: u64,
+}
+
+impl Disk {
+    fn reserve(self) -> u64 {
+        (self.size / RESERVED_PART).min(RESERVE)
+    }
+}
+
 /// What the bytes so far belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
@@ -82,15 +101,34 @@ impl Partial {
     /// Whether `bytes` more fit on the disk. Asked before the first is written, since a full disk harms more than
     /// this download.
     pub(crate) async fn has_room_for(&self, bytes: u64) -> Result<(), FetchError> {
-        let room = |path: &Path| {
-            let disk = rustix::fs::statvfs(path)?;
-            Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
-        };
-        let found = blocking(&self.path, "learn the space around it", room).await?;
-        if found < bytes {
-            return Err(FetchError::NoRoom { path: self.path.clone(), expected: bytes, found });
+        match self.disk().await? {
+            Some(Disk { free: found, .. }) if found < bytes => {
+                Err(FetchError::NoRoom { path: self.path.clone(), expected: bytes, found })
+            }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Whether the disk still has what a download leaves to others that does not say how large it will be.
+    pub(crate) async fn leaves_others_room(&self) -> Result<(), FetchError> {
+        match self.disk().await? {
+            Some(disk) if disk.free < disk.reserve() => {
+                let (expected, found) = (disk.reserve(), disk.free);
+                Err(FetchError::Reserve { path: self.path.clone(), expected, found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The disk it lies on; none where the file system does not tell its size: such a one is not full.
+    async fn disk(&self) -> Result<Option<Disk>, FetchError> {
+        let look = |path: &Path| {
+            let found = rustix::fs::statvfs(path)?;
+            let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+            let disk = Disk { size: bytes(found.f_blocks), free: bytes(found.f_bavail) };
+            Ok((found.f_blocks > 0).then_some(disk))
+        };
+        blocking(&self.path, "learn the space around it", look).await
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -287,4 +325,15 @@ async fn blocking<T: Send + 'static>(
         path: path.to_owned(),
         source,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_twentieth_of_a_disk_is_left_to_others_and_never_more_than_is_useful() {
+        let reserve = |size| Disk { size, free: 0 }.reserve();
+        assert_eq!([reserve(0), reserve(100 << 20), reserve(1 << 40)], [0, 5 << 20, 64 << 20]);
+    }
 }

@@ -25,6 +25,9 @@ const AHEAD: u64 = 1 << 20;
 /// How much of a download is given back that filled the disk: others have to write, too.
 const GIVEN_BACK: u64 = 1 << 20;
 
+/// How often, in bytes, a download of unknown size looks at what it leaves to others.
+const LOOKED_EVERY: u64 = 1 << 20;
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transfer<'a> {
     pub(crate) client: &'a Client,
@@ -48,6 +51,7 @@ impl Transfer<'_> {
         match error {
             FetchError::TooLarge { .. } => partial.discard().await?,
             // What cannot be resumed only takes room from others.
+            FetchError::Reserve { .. } if partial.resume().is_none() => partial.discard().await?,
             _ if error.is_full_disk() && partial.resume().is_none() => partial.discard().await?,
             _ if error.is_full_disk() => {
                 partial.truncate(partial.received().saturating_sub(GIVEN_BACK)).await?;
@@ -116,7 +120,10 @@ impl Transfer<'_> {
                 self.check_size(total)?;
                 partial.begin(strong_etag(&response), total).await?;
                 *resumed_from = 0;
-                partial.has_room_for(total.unwrap_or(0)).await?;
+                match total {
+                    Some(total) => partial.has_room_for(total).await?,
+                    None => partial.leaves_others_room().await?,
+                }
                 (total, total)
             }
             (StatusCode::PARTIAL_CONTENT, Some(asked)) => {
@@ -145,6 +152,7 @@ impl Transfer<'_> {
         (total, end): (Option<u64>, Option<u64>),
         progress: &mut Progress<'_>,
     ) -> Result<(), FetchError> {
+        let mut looked_at = partial.received();
         loop {
             progress.at(partial.received(), total);
             let piece = match tokio::time::timeout(self.timeouts.stall, response.chunk()).await {
@@ -170,6 +178,10 @@ impl Transfer<'_> {
                 });
             }
             partial.append(&piece).await?;
+            if total.is_none() && received - looked_at >= LOOKED_EVERY {
+                partial.leaves_others_room().await?;
+                looked_at = received;
+            }
         }
         match total {
             Some(total) if partial.received() < total => Err(self.cut_short(partial, Some(total), None)),

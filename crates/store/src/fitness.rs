@@ -3,9 +3,10 @@
 //!
 //! Whoever can write to the store, or rename a directory above it, chooses the program that is started next, often
 //! as root. A digest does not help there: the slot that says it lies in the same place. So the store's directories
-//! and all above them must belong to root or to us, and be writable by nobody else. Two cases are as they should
-//! be: a directory with the sticky bit above the store, where others can add names but not move ours, and a group
-//! of our own where we are not root, as volumes of containers have it.
+//! and all above them must belong to root or to us, and be writable by nobody else. Three cases are as they should
+//! be: a directory with the sticky bit above the store, where others can add names but not move ours; root's own
+//! group, since who is in it is as good as root to the files of a system; and any group of ours where we are not
+//! root, as volumes of containers have it, mostly as a supplementary one.
 
 use std::{
     os::unix::fs::MetadataExt as _,
@@ -123,6 +124,7 @@ impl Store {
         if mounted.contains(StatVfsMountFlags::NOEXEC) {
             return Err(Unfit::NoExec { path: root.to_owned() });
         }
+        let us = Us { user, groups: groups().map_err(|error| unknown(root, &error))? };
         let ours = [(&*versions, Place::Within), (root, Place::Within)];
         // Both the way that is named and the way that links lead to.
         let real = root.canonicalize().map_err(|error| unknown(root, &error))?;
@@ -130,8 +132,7 @@ impl Store {
         for (path, place) in ours.into_iter().chain(above) {
             let metadata = std::fs::metadata(path).map_err(|error| unknown(path, &error))?;
             let seen = Seen { owner: metadata.uid(), group: metadata.gid(), mode: metadata.mode() & 0o7777 };
-            let us = Us { user, group: rustix::process::getegid().as_raw() };
-            match seen.objection(place, us) {
+            match seen.objection(place, &us) {
                 None => {}
                 Some(Objection::Owner) => {
                     return Err(Unfit::Owner { path: path.to_owned(), owner: seen.owner, user });
@@ -153,10 +154,18 @@ enum Place {
 }
 
 /// Who we are.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Us {
     user: u32,
-    group: u32,
+    /// The effective and the supplementary ones.
+    groups: Vec<u32>,
+}
+
+/// Our groups. POSIX leaves open whether the effective one is among the supplementary ones.
+fn groups() -> Result<Vec<u32>, Errno> {
+    let supplementary = rustix::process::getgroups()?;
+    let all = supplementary.into_iter().chain([rustix::process::getegid()]);
+    Ok(all.map(rustix::process::Gid::as_raw).collect())
 }
 
 /// What was seen of a directory.
@@ -174,14 +183,14 @@ enum Objection {
 }
 
 impl Seen {
-    fn objection(self, place: Place, us: Us) -> Option<Objection> {
+    fn objection(self, place: Place, us: &Us) -> Option<Objection> {
         if self.owner != 0 && self.owner != us.user {
             return Some(Objection::Owner);
         }
         if place == Place::Above && self.mode & STICKY != 0 {
             return None;
         }
-        let our_group = us.user != 0 && self.group == us.group;
+        let our_group = self.group == 0 || (us.user != 0 && us.groups.contains(&self.group));
         let by_others = self.mode & BY_ALL != 0 || (self.mode & BY_GROUP != 0 && !our_group);
         by_others.then_some(Objection::Mode)
     }
@@ -193,8 +202,8 @@ mod tests {
 
     #[test]
     fn nobody_else_may_decide_what_runs() {
-        let root = Us { user: 0, group: 0 };
-        let user = Us { user: 1000, group: 1000 };
+        let root = &Us { user: 0, groups: vec![0, 50] };
+        let user = &Us { user: 1000, groups: vec![2000, 2001, 1000] };
         let seen = |owner, group, mode| Seen { owner, group, mode };
         let (owner, mode) = (Some(Objection::Owner), Some(Objection::Mode));
         for (expected, dir, place, us) in [
@@ -206,13 +215,17 @@ mod tests {
             (owner, seen(1001, 1000, 0o755), Place::Within, user),
             (mode, seen(0, 0, 0o777), Place::Within, root),
             (mode, seen(0, 0, 0o777), Place::Above, root),
-            (mode, seen(0, 0, 0o775), Place::Within, root),
+            // Root's own group may write, as directories of some images have it.
+            (None, seen(0, 0, 0o775), Place::Within, root),
+            (None, seen(0, 0, 0o775), Place::Above, user),
+            // A group that root happens to be in is of others, too.
             (mode, seen(0, 50, 0o2775), Place::Above, root),
             // `/tmp`: others may add, and may not move what is ours. In the store a name that is added is a slot.
             (None, seen(0, 0, 0o1777), Place::Above, root),
             (mode, seen(0, 0, 0o1777), Place::Within, root),
-            // A volume of a pod: root's, and writable by the group that the pod runs in.
+            // A volume of a pod: root's, and writable by a group that the pod's processes are in.
             (None, seen(0, 1000, 0o2775), Place::Within, user),
+            (None, seen(0, 2001, 0o2775), Place::Within, user),
             (mode, seen(0, 1001, 0o2775), Place::Within, user),
             (mode, seen(1000, 1000, 0o777), Place::Within, user),
         ] {

@@ -61,5 +61,5 @@ pub use manifest::Manifest;
 pub use name::{ParseSlotNameError, SlotName};
 pub use slot::{Damage, FileId, Slot};
 pub use staging::Staging;
-pub use store::{Listed, Store};
+pub use store::{Listed, Store, available};
 pub use writer::Writer;

@@ -153,19 +153,18 @@ impl Store {
         Ok(slots.collect())
     }
 
-    /// How many bytes an ordinary user can still write to the store's file system.
+    /// As [`available`], on the store's file system.
     ///
     /// # Errors
-    /// When the file system does not say.
-    pub fn available(&self) -> io::Result<u64> {
-        let stat = rustix::fs::statvfs(&self.root)?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    /// When the file system cannot be asked.
+    pub fn available(&self) -> io::Result<Option<u64>> {
+        available(&self.root)
     }
 
     /// How many files and directories can still be made on the store's file system; `None` where it has no limit.
     ///
     /// # Errors
-    /// When the file system does not say.
+    /// When the file system cannot be asked.
     pub fn available_files(&self) -> io::Result<Option<u64>> {
         let stat = rustix::fs::statvfs(&self.root)?;
         Ok((stat.f_files > 0).then_some(stat.f_favail))
@@ -190,6 +189,16 @@ impl Store {
     fn layout(&self) -> [PathBuf; 3] {
         [self.versions_dir(), self.partial_dir(), self.inbox_dir()]
     }
+}
+
+/// How many bytes an ordinary user can still write to the file system of `path`; `None` where it does not tell its
+/// size, as network and overlay file systems may: such a one is not full.
+///
+/// # Errors
+/// When the file system cannot be asked.
+pub fn available(path: &Path) -> io::Result<Option<u64>> {
+    let stat = rustix::fs::statvfs(path)?;
+    Ok((stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize)))
 }
 
 /// Makes a directory that everyone can enter, whatever the umask; one that is there is left as it is.

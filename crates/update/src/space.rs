@@ -3,11 +3,15 @@
 //! A disk that fills up in the middle takes more with it than an update: the journal's lines, what the program
 //! itself wants to write. So the rest of the download and the program are added up and held against what is free.
 //! While the archive is not here its program can only be estimated; once it is, its own entry says exactly. Where it
-//! does not fit, what nothing needs any more goes first, and only then is the update refused. A file system that
-//! does not tell what is free, or a quota behind its back, refuses later, in the middle; what was downloaded stays.
+//! does not fit, what nothing needs any more goes first, and only then is the update refused. A guess refuses little:
+//! a program is taken for as large as the current one, and what that leaves out is found at the exact check, which
+//! keeps the download. A file system that does not tell what is free, or a quota behind its back, refuses later, in
+//! the middle; what was downloaded stays, unless it is of unknown size and stands in its own way.
 
 use std::{
+    ffi::OsStr,
     fs,
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
 };
 
@@ -21,8 +25,6 @@ use crate::{
 const BESIDES: u64 = 1 << 20;
 /// Files and directories that an update makes, with some to spare.
 const FILES: u64 = 16;
-/// How much larger than its archive a program is, where nothing better is known. Go programs compress to a quarter.
-const EXPANSION: u64 = 4;
 
 /// What is still to be written, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,15 +44,16 @@ enum Program {
 }
 
 impl Need {
-    /// Before a download of an archive of which so much is outstanding, where the current program is so large.
-    fn before_download(outstanding: Option<&Outstanding>, current: u64, largest: u64) -> Self {
+    /// Before a download of an archive of which so much is outstanding, where the current program, if there is one,
+    /// is so large. Without one, the program is at least as large as what it is packed in.
+    fn before_download(outstanding: Option<&Outstanding>, current: Option<u64>) -> Self {
         let known = outstanding.and_then(|known| Some((known.archive?, known.here)));
         let Some((archive, here)) = known else {
-            return Self { download: None, program: Program::About(current) };
+            return Self { download: None, program: Program::About(current.unwrap_or(0)) };
         };
         let download = archive.saturating_sub(here);
-        let estimate = current.max(archive.saturating_mul(EXPANSION)).min(largest);
-        let program = if download == 0 { Program::ToBeSeen } else { Program::About(estimate) };
+        let program =
+            if download == 0 { Program::ToBeSeen } else { Program::About(current.unwrap_or(archive)) };
         Self { download: Some(download), program }
     }
 
@@ -95,8 +98,8 @@ impl Updater {
         let partial = self.store.partial_dir();
         let outstanding = self.ports.source.outstanding(offer, &partial).await.map_err(RoomError::Source)?;
         let current = self.store.current_slot().ok().flatten();
-        let current = current.and_then(|slot| fs::metadata(slot.program()).ok()).map_or(0, |file| file.len());
-        let need = Need::before_download(outstanding.as_ref(), current, self.settings.largest_program);
+        let current = current.and_then(|slot| fs::metadata(slot.program()).ok()).map(|file| file.len());
+        let need = Need::before_download(outstanding.as_ref(), current);
         let keep = outstanding.map(|outstanding| outstanding.file);
         self.require(Stage::Obtain, need, keep.as_deref()).map_err(RoomError::Refused)
     }
@@ -108,7 +111,8 @@ impl Updater {
     }
 
     /// Makes room where there is too little by removing what nothing needs: slots, and the downloads beside `keep`,
-    /// where that is known.
+    /// where that is known. Where an archive of unknown size left no room for its program, what there is of it goes
+    /// as well: kept, it would stand in its own way for ever.
     fn require(&self, stage: Stage, need: Need, keep: Option<&Path>) -> Result<(), Refusal> {
         if self.shortage(need, self.free()).is_none() {
             return Ok(());
@@ -116,6 +120,9 @@ impl Updater {
         self.prune();
         if let Some(keep) = keep {
             remove_all_but(keep, &self.store.partial_dir());
+            if need.download.is_none() && self.shortage(need, self.free()).is_some() {
+                remove_download(keep);
+            }
         }
         match self.shortage(need, self.free()) {
             None => Ok(()),
@@ -126,7 +133,10 @@ impl Updater {
     }
 
     fn free(&self) -> Free {
-        Free { bytes: self.store.available().ok(), files: self.store.available_files().ok().flatten() }
+        Free {
+            bytes: self.store.available().ok().flatten(),
+            files: self.store.available_files().ok().flatten(),
+        }
     }
 
     fn shortage(&self, need: Need, free: Free) -> Option<String> {
@@ -168,13 +178,25 @@ pub(crate) enum RoomError {
 
 /// Removes the files in `directory` but `keep` and what lies beside it under its name.
 fn remove_all_but(keep: &Path, directory: &Path) {
-    let Some(kept) = keep.file_name().map(|name| name.to_string_lossy().into_owned()) else { return };
+    remove(directory, |name| keep.file_name().is_some_and(|kept| !is_under(name, kept)));
+}
+
+/// Removes the download at `path` and what lies beside it under its name.
+fn remove_download(path: &Path) {
+    if let (Some(directory), Some(gone)) = (path.parent(), path.file_name()) {
+        remove(directory, |name| is_under(name, gone));
+    }
+}
+
+fn is_under(name: &OsStr, download: &OsStr) -> bool {
+    name.as_bytes().starts_with(download.as_bytes())
+}
+
+fn remove(directory: &Path, which: impl Fn(&OsStr) -> bool) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let others: Vec<PathBuf> = entries
-        .filter(|entry| !entry.file_name().to_string_lossy().starts_with(&*kept))
-        .map(|entry| entry.path())
-        .collect();
-    for path in others {
+    let gone: Vec<PathBuf> =
+        entries.filter(|entry| which(&entry.file_name())).map(|entry| entry.path()).collect();
+    for path in gone {
         // What cannot be removed gives no room, which is then said.
         let _ = fs::remove_file(path);
     }
@@ -207,49 +229,49 @@ mod tests {
     #[test]
     fn the_rest_of_the_download_the_program_and_some_besides_are_needed() {
         for (archive, here, current, expected, parts) in [
+            // Nothing is installed: a program is not smaller than what it is packed in.
             (
                 100,
                 0,
-                0,
-                501,
-                "the download (100.0 MiB), the unpacked program (about 400.0 MiB) and 1.0 MiB besides",
+                None,
+                201,
+                "the download (100.0 MiB), the unpacked program (about 100.0 MiB) and 1.0 MiB besides",
             ),
             (
                 100,
                 40,
-                350,
-                461,
-                "the download (60.0 MiB), the unpacked program (about 400.0 MiB) and 1.0 MiB besides",
+                Some(350),
+                411,
+                "the download (60.0 MiB), the unpacked program (about 350.0 MiB) and 1.0 MiB besides",
             ),
+            // Badly compressed or not: no guess refuses what would fit.
             (
                 100,
                 0,
-                500,
-                601,
-                "the download (100.0 MiB), the unpacked program (about 500.0 MiB) and 1.0 MiB besides",
+                Some(110),
+                211,
+                "the download (100.0 MiB), the unpacked program (about 110.0 MiB) and 1.0 MiB besides",
             ),
-            (100, 100, 350, 1, "1.0 MiB"),
-            (100, 120, 350, 1, "1.0 MiB"),
+            (100, 100, Some(350), 1, "1.0 MiB"),
+            (100, 120, None, 1, "1.0 MiB"),
         ] {
             let known = outstanding(archive * MIB, here * MIB);
-            let need = Need::before_download(Some(&known), current * MIB, 10_000 * MIB);
+            let need = Need::before_download(Some(&known), current.map(|current| current * MIB));
             assert_eq!((need.bytes(), &*need.parts()), (expected * MIB, parts));
         }
     }
 
     #[test]
-    fn a_program_is_never_thought_larger_than_one_may_be() {
-        let need = Need::before_download(Some(&outstanding(100 * MIB, 0)), 0, 300 * MIB);
-        assert_eq!(need.bytes(), 401 * MIB);
-        let need = Need::before_download(Some(&outstanding(u64::MAX, 0)), 0, u64::MAX);
+    fn no_length_overflows() {
+        let need = Need::before_download(Some(&outstanding(u64::MAX, 0)), None);
         assert_eq!(need.bytes(), u64::MAX);
     }
 
     #[test]
     fn where_nobody_says_how_large_the_archive_is_the_current_program_counts() {
-        let need = Need::before_download(None, 350 * MIB, u64::MAX);
+        let need = Need::before_download(None, Some(350 * MIB));
         let silent = Outstanding { archive: None, ..outstanding(0, 40 * MIB) };
-        assert_eq!(Need::before_download(Some(&silent), 350 * MIB, u64::MAX), need);
+        assert_eq!(Need::before_download(Some(&silent), Some(350 * MIB)), need);
         let parts = "the download (of a size that is not told), the unpacked program (about 350.0 MiB) and 1.0 MiB besides";
         assert_eq!((need.bytes(), &*need.parts()), (351 * MIB, parts));
     }
@@ -278,5 +300,7 @@ mod tests {
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["a-new.tar.gz", "a-new.tar.gz.origin", "directory"]);
+        remove_download(&directory.path().join(names[0]));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "the directory alone is left");
     }
 }

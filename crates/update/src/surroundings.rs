@@ -36,11 +36,13 @@ impl Surroundings {
             }
         }
         self.watched.iter().find_map(|path| {
+            let at = path.display();
+            if let Some(bytes) = myriarch_store::available(path).ok()?.filter(|bytes| *bytes < FULL) {
+                return Some(format!("disk ran out: {bytes} bytes free at {at}"));
+            }
             let disk = rustix::fs::statvfs(path).ok()?;
-            let (bytes, files) = (disk.f_bavail.saturating_mul(disk.f_frsize), disk.f_favail);
             // Some file systems have no fixed number of files and say zero of both.
-            let full = bytes < FULL || (disk.f_files > 0 && files == 0);
-            full.then(|| format!("disk ran out: {bytes} bytes and {files} files free at {}", path.display()))
+            (disk.f_files > 0 && disk.f_favail == 0).then(|| format!("disk ran out: no more files at {at}"))
         })
     }
 }

@@ -48,7 +48,10 @@ pub(crate) const GROUP: Group = Group {
         Row {
             name: "store-writable-by-a-group",
             input: "The store can be written by a group.",
-            bring: |machine| chmod(machine, "store", 0o775),
+            bring: |machine| {
+                chgrp(machine, 65534);
+                chmod(machine, "store", 0o775);
+            },
             mend: |machine| chmod(machine, "store", 0o755),
             ..Row::UPDATE
         },
@@ -93,6 +96,10 @@ fn mounted(machine: &Machine, command: &[&str], directory: &str) {
 
 fn chown(machine: &Machine, user: u32) {
     std::os::unix::fs::chown(machine.store(), Some(user), None).expect("root can do this");
+}
+
+fn chgrp(machine: &Machine, group: u32) {
+    std::os::unix::fs::chown(machine.store(), None, Some(group)).expect("root can do this");
 }
 
 fn chmod(machine: &Machine, directory: &str, mode: u32) {

@@ -115,14 +115,14 @@ pub(crate) fn space(host: &Host) -> Vec<Finding> {
     let size = installed.and_then(|path| fs::metadata(path).ok()).map_or(USUAL, |metadata| metadata.len());
     // The archive of a Go program is about a third of it.
     let needed = size.saturating_mul(2).saturating_add(size / 3);
-    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let free = myriarch_store::available(path).ok().flatten();
     let words = format!(
-        "{} MiB free at {}, an update needs about {} MiB",
-        free / MIB,
+        "{} free at {}, an update needs about {} MiB",
+        free.map_or("an untold number of bytes".to_owned(), |free| format!("{} MiB", free / MIB)),
         host.config.store.path.display(),
         needed.div_ceil(MIB)
     );
-    let mut found = vec![if free < needed {
+    let mut found = vec![if free.is_some_and(|free| free < needed) {
         Finding::problem(
             CHECK,
             words,

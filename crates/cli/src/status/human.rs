@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use jiff::tz::TimeZone;
 
-use super::{Current, Health, Integrity, Running, StatusDocument};
+use super::{Current, Health, Integrity, Running, StatusDocument, Unasked};
 use crate::{
     escape,
     look::{Found, Look},
@@ -27,7 +27,14 @@ impl StatusDocument {
         rows.row("health", &self.health.to_string());
         let trusted = self.trusted.as_ref().map_or("none".to_owned(), |it| it.words.clone());
         rows.row("trusted", &trusted);
-        let offered = self.look.as_ref().map(|Look { time, found }| format!("{found} ({})", local(time)));
+        let offered = self.look.as_ref().map(|Look { time, found }| {
+            let by_now = match found {
+                Found::Available { version } => self.since_the_look(version),
+                _ => None,
+            };
+            let by_now = by_now.map_or(String::new(), |what| format!(", which is {what}"));
+            format!("{found}{by_now} ({})", local(time))
+        });
         rows.row("offered", &offered.unwrap_or("nobody has looked yet".to_owned()));
         rows.list("next", "nothing", self.next(zone).into_iter());
         let updater = self.updater.as_ref().map(|updater| {
@@ -98,10 +105,24 @@ impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Healthy => f.write_str("healthy"),
+            Self::Answers { unasked } => {
+                let words: Vec<_> = unasked.iter().map(ToString::to_string).collect();
+                let were = if words.len() == 1 { "was" } else { "were" };
+                write!(f, "answers; {} {were} not asked", words.join(" and "))
+            }
             Self::NotHealthy { seen } => write!(f, "NOT healthy: {seen}"),
             Self::NothingRuns => f.write_str("nothing runs"),
             Self::NotAsked => f.write_str("not asked"),
         }
+    }
+}
+
+impl fmt::Display for Unasked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Identity => "who it is",
+            Self::Command => "the command",
+        })
     }
 }
 

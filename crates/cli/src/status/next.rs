@@ -3,6 +3,7 @@
 use std::iter;
 
 use jiff::tz::TimeZone;
+use myriarch_policy::Version;
 
 use super::{Current, Health, Integrity, StatusDocument};
 use crate::{describe, look::Found, time};
@@ -54,7 +55,7 @@ impl StatusDocument {
                 "the program is damaged: start `run` anew, or `recover`, before it is started again"
             }
             Current::Slot { .. } => match (&self.health, self.trial.is_some()) {
-                (_, true) | (Health::Healthy | Health::NotAsked, _) => return None,
+                (_, true) | (Health::Healthy | Health::Answers { .. } | Health::NotAsked, _) => return None,
                 (Health::NothingRuns, _) if self.run_is_alive() => {
                     "nothing runs: what starts the program is asked again, or look at its log"
                 }
@@ -72,15 +73,15 @@ impl StatusDocument {
             return None;
         }
         let at = self.next_look.as_ref().filter(|_| self.run_is_alive()).map(|at| time::local(at, zone));
-        let found = self.look.as_ref().map(|look| &look.found);
+        let offered = self.offered();
         let held = self.pin.as_ref().map(|pin| format!("; the pin lets nothing but {pin} in, until `unpin`"));
         let held = held.unwrap_or_default();
-        Some(match (at, found) {
-            (Some(at), Some(Found::Available { version })) => {
+        Some(match (at, offered) {
+            (Some(at), Some(version)) => {
                 format!("update to {version} at the next look, {at}, or now by `update`{held}")
             }
             (Some(at), _) => format!("next look at {at}{held}"),
-            (None, Some(Found::Available { version })) => {
+            (None, Some(version)) => {
                 format!("`update` takes {version}; nothing does by itself{held}")
             }
             (None, _) if self.run_is_alive() => {
@@ -90,11 +91,34 @@ impl StatusDocument {
         })
     }
 
+    /// The version that the last look found and that an update would still take.
+    fn offered(&self) -> Option<&Version> {
+        match &self.look.as_ref()?.found {
+            Found::Available { version } if self.since_the_look(version).is_none() => Some(version),
+            _ => None,
+        }
+    }
+
+    /// What became of a version that the last look found, where that is known by now: an update to a named version
+    /// and a rollback are no looks.
+    pub(super) fn since_the_look(&self, version: &Version) -> Option<&'static str> {
+        if self.is_quarantined(version) {
+            return Some("quarantined");
+        }
+        let installed =
+            matches!(&self.current, Current::Slot { version: current, .. } if current.names_same(version));
+        installed.then_some("installed")
+    }
+
+    fn is_quarantined(&self, version: &Version) -> bool {
+        self.quarantined.iter().any(|known| known.version.names_same(version))
+    }
+
     /// What the last look leaves to do for somebody.
     fn offer_to_do(&self) -> Option<String> {
         match &self.look.as_ref()?.found {
-            Found::Left { version } => {
-                let stands = self.quarantined.iter().any(|known| known.version.names_same(version));
+            Found::Left { version } | Found::Available { version } => {
+                let stands = self.is_quarantined(version);
                 stands.then(|| format!("{version} is not tried again until `release {version}`"))
             }
             Found::Refused { hint, .. } => Some(format!("of the refusal: {hint}")),

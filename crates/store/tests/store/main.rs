@@ -5,6 +5,7 @@
 mod checks_are_remembered;
 mod damage_is_seen;
 mod follows_its_model;
+mod groups_of_ours_may_write;
 mod kit;
 mod one_writer;
 mod point_is_atomic;
