@@ -42,7 +42,7 @@ fn host(restart: &'static str, burst: usize) -> Host {
     let program = machine.store().join("current/bin").join(DISTRIBUTION);
     let configuration = machine.collector_configuration();
     let argv = vec![program.display().to_string(), "--config".into(), configuration.display().to_string()];
-    manager.add(UNIT, UnitPlan { argv, restart, burst });
+    manager.add(UNIT, UnitPlan { argv, user: "", restart, burst });
     machine.offer_program(OLD, &StandIn::version(OLD).build());
     let host = Host { machine, manager };
     host.ends(&["update"], 0, &["updated: 1.0.0 is confirmed"]);
@@ -438,5 +438,16 @@ fn where_nothing_runs_the_unit_says_how_it_would() {
     assert_ne!(text, other);
     fs::write(host.machine.configuration(), other).expect("a configuration");
     host.ends(&["update"], 1, &["refused at validate", &format!("validate --config {told}")]);
+    assert_eq!(host.machine.current_version().as_deref(), Some(OLD));
+}
+
+#[test]
+fn where_nothing_runs_a_user_that_is_not_known_is_not_taken_for_root() {
+    let mut host = host("always", 0);
+    host.manager.systemctl(&["stop", UNIT]);
+    host.manager.edit(UNIT, |plan| plan.user = "myriarch-nobody-knows");
+    host.machine.offer_program(NEW, &StandIn::version(NEW).build());
+    let unknown = "col.service: expected its user among /etc/passwd, found no \"myriarch-nobody-knows\"";
+    host.ends(&["update"], 1, &["refused at validate", unknown, "hint: set validate.user by number"]);
     assert_eq!(host.machine.current_version().as_deref(), Some(OLD));
 }
