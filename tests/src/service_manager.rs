@@ -36,6 +36,8 @@ const STOP: Duration = Duration::from_secs(10);
 pub struct UnitPlan {
     /// What is started.
     pub argv: Vec<String>,
+    /// `User=`, which is told and not taken on; empty for root.
+    pub user: &'static str,
     /// `Restart=`: `no`, `always` or `on-failure`.
     pub restart: &'static str,
     /// `StartLimitBurst=` within `StartLimitIntervalSec=1h`; 0 for no limit.
@@ -380,13 +382,13 @@ fn shown(name: &str, unit: Option<&Unit>) -> String {
         Some((None, Some(signal))) => (2, signal),
         _ => (0, 0),
     };
-    let UnitPlan { argv, restart, burst } = &unit.plan;
+    let UnitPlan { argv, user, restart, burst } = &unit.plan;
     let interval = if *burst == 0 { "0" } else { "1h" };
     // Writing to a string cannot fail.
     let _ = write!(
         text,
         "LoadState={load}\nActiveState={active}\nSubState={sub}\nMainPID={pid}\nResult={}\nExecMainCode={code}\n\
-         ExecMainStatus={status}\nNRestarts={}\nInvocationID={invocation}\nRestart={restart}\n\
+         ExecMainStatus={status}\nNRestarts={}\nInvocationID={invocation}\nUser={user}\nRestart={restart}\n\
          StartLimitBurst={burst}\nStartLimitIntervalUSec={interval}\n\
          ExecStart={{ path={} ; argv[]={} ; ignore_errors=no ; start_time=[n/a] ; stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }}\n",
         unit.result,

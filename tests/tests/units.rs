@@ -4,7 +4,9 @@
 
 use std::{
     cell::RefCell,
-    os::unix::fs::OpenOptionsExt as _,
+    fs,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
     process::{Child, Command, Output, Stdio},
     time::Duration,
 };
@@ -40,7 +42,7 @@ fn host(restart: &'static str, burst: usize) -> Host {
     let program = machine.store().join("current/bin").join(DISTRIBUTION);
     let configuration = machine.collector_configuration();
     let argv = vec![program.display().to_string(), "--config".into(), configuration.display().to_string()];
-    manager.add(UNIT, UnitPlan { argv, restart, burst });
+    manager.add(UNIT, UnitPlan { argv, user: "", restart, burst });
     machine.offer_program(OLD, &StandIn::version(OLD).build());
     let host = Host { machine, manager };
     host.ends(&["update"], 0, &["updated: 1.0.0 is confirmed"]);
@@ -50,9 +52,9 @@ fn host(restart: &'static str, burst: usize) -> Host {
 impl Host {
     /// From now on a candidate must stay healthy for so many seconds.
     fn soak_for(&self, seconds: u32) {
-        let text = std::fs::read_to_string(self.machine.configuration()).expect("the configuration");
+        let text = fs::read_to_string(self.machine.configuration()).expect("the configuration");
         let text = text.replace("soak = \"500ms\"", &format!("soak = \"{seconds}s\""));
-        std::fs::write(self.machine.configuration(), text).expect("a configuration that can be written");
+        fs::write(self.machine.configuration(), text).expect("a configuration that can be written");
     }
 
     /// Runs a verb to its end, which must be this one and say all of this.
@@ -199,7 +201,7 @@ fn a_stop_while_the_candidate_is_validated_is_kept() {
     let writer = RefCell::new(None);
     host.machine.wait(Duration::from_mins(1), "the validation", |_| {
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        *writer.borrow_mut() = std::fs::File::options().write(true).custom_flags(flags).open(&gate).ok();
+        *writer.borrow_mut() = fs::File::options().write(true).custom_flags(flags).open(&gate).ok();
         writer.borrow().is_some()
     });
     host.manager.systemctl(&["stop", UNIT]);
@@ -356,6 +358,51 @@ fn what_failed_when_the_updater_is_dead_is_left_by_recover() {
     host.ends(&["recover"], 0, &["nothing was interrupted"]);
 }
 
+/// Writes over a published program that runs no more, which nobody is meant to do.
+fn damage(program: &Path) {
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    mode(program, 0o755).expect("a mode");
+    fs::write(program, "damaged").expect("a program that can be written");
+    mode(program, 0o555).expect("a mode");
+}
+
+#[test]
+fn a_run_that_is_idle_recovers_when_it_is_asked_to() {
+    let mut host = host("no", 0);
+    host.machine.offer_program(NEW, &StandIn::version(NEW).build());
+    host.ends(&["update"], 0, &[]);
+    host.machine.start();
+    host.machine.wait_idle();
+    let program = fs::canonicalize(host.machine.store().join("current/bin").join(DISTRIBUTION));
+    signal("KILL", host.manager.main_pid(UNIT));
+    host.machine.wait(Duration::from_mins(1), "the failure", |_| {
+        host.manager.property(UNIT, "ActiveState") == "failed"
+    });
+    damage(&program.expect("a program"));
+    host.ends(&["recover"], 0, &["`current` names 1.0.0", "now and was started"]);
+    host.machine.wait(Duration::from_mins(1), "the old version", |_| host.runs(OLD));
+    host.ends(&["recover"], 0, &["nothing was interrupted"]);
+    assert_eq!(host.machine.stop(), Some(0));
+}
+
+#[test]
+fn a_run_that_cannot_recover_at_its_start_tries_again() {
+    let mut host = host("no", 0);
+    let store = host.machine.store();
+    let journal = host.machine.journal();
+    fs::write(store.join("journal.jsonl"), format!("{journal}{{\"schema\":99,\"entry\":\"later\"}}\n"))
+        .expect("a journal");
+    fs::remove_file(store.join("current")).expect("a link");
+    host.machine.start();
+    host.machine.wait(Duration::from_mins(1), "the failure", |machine| machine.log().contains("recovery: "));
+    fs::write(store.join("journal.jsonl"), journal).expect("a journal");
+    host.machine.wait(Duration::from_mins(1), "another try", |machine| {
+        machine.current_version().as_deref() == Some(OLD)
+    });
+    assert!(host.runs(OLD), "what runs is left alone");
+    assert_eq!(host.machine.stop(), Some(0));
+}
+
 #[test]
 fn a_start_at_boot_is_paid_for_once_and_before_it_is_made() {
     let mut host = host("always", 0);
@@ -385,11 +432,22 @@ fn where_nothing_runs_the_unit_says_how_it_would() {
     let candidate = StandIn::version(NEW).validate(Validate::RejectsContaining("telemetry".into()));
     host.machine.offer_program(NEW, &candidate.build());
     // The machine's own key stands in for the unit's arguments.
-    let text = std::fs::read_to_string(host.machine.configuration()).expect("the configuration");
+    let text = fs::read_to_string(host.machine.configuration()).expect("the configuration");
     let told = host.machine.collector_configuration().display().to_string();
     let other = text.replace(&format!("configuration = \"{told}\"\n"), "");
     assert_ne!(text, other);
-    std::fs::write(host.machine.configuration(), other).expect("a configuration");
+    fs::write(host.machine.configuration(), other).expect("a configuration");
     host.ends(&["update"], 1, &["refused at validate", &format!("validate --config {told}")]);
+    assert_eq!(host.machine.current_version().as_deref(), Some(OLD));
+}
+
+#[test]
+fn where_nothing_runs_a_user_that_is_not_known_is_not_taken_for_root() {
+    let mut host = host("always", 0);
+    host.manager.systemctl(&["stop", UNIT]);
+    host.manager.edit(UNIT, |plan| plan.user = "myriarch-nobody-knows");
+    host.machine.offer_program(NEW, &StandIn::version(NEW).build());
+    let unknown = "col.service: expected its user among /etc/passwd, found no \"myriarch-nobody-knows\"";
+    host.ends(&["update"], 1, &["refused at validate", unknown, "hint: set validate.user by number"]);
     assert_eq!(host.machine.current_version().as_deref(), Some(OLD));
 }

@@ -1,7 +1,7 @@
 //! Accounts of this machine: names to numbers, and what a user's program finds in its environment.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
 };
 
@@ -14,6 +14,15 @@ use myriarch_systemd::Unit;
 pub(crate) enum Unknown {
     User(String),
     Group(String),
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(name) => write!(f, "expected its user among /etc/passwd, found no {name:?}"),
+            Self::Group(name) => write!(f, "expected its group among /etc/group, found no {name:?}"),
+        }
+    }
 }
 
 /// User and group as numbers, with the user's supplementary groups and `more` of them.
@@ -57,16 +66,22 @@ pub(crate) fn credentials(
     Ok(Credentials { uid, gid, groups: all })
 }
 
-/// Whom a unit's program runs as; none for root, and where the user exists only while it runs.
-pub(crate) fn of_unit(unit: &Unit) -> Option<Credentials> {
+/// Whom a unit's program runs as; none for root, and where systemd makes the user up for each run.
+///
+/// # Errors
+/// Where this machine's files do not know the account; other services that know it are not asked.
+pub(crate) fn of_unit(unit: &Unit) -> Result<Option<Credentials>, Unknown> {
     let account = |text: &String| text.parse().map_or_else(|_| Account::Name(text.clone()), Account::Id);
     let user = unit.account.user.as_ref().map(account);
     let group = unit.account.group.as_ref().map(account);
     let more: Vec<_> = unit.account.supplementary_groups.iter().map(account).collect();
     if user.is_none() && group.is_none() && more.is_empty() {
-        return None;
+        return Ok(None);
     }
-    credentials(&user.unwrap_or(Account::Id(0)), group.as_ref(), &more).ok()
+    match credentials(&user.unwrap_or(Account::Id(0)), group.as_ref(), &more) {
+        Err(_) if unit.account.dynamic_user => Ok(None),
+        known => known.map(Some),
+    }
 }
 
 /// A user's home directory.

@@ -305,6 +305,7 @@ fn validation(config: &Config) -> Result<Validation, ComposeError> {
             }),
             working_directory: validate.working_directory.clone(),
             credentials: credentials(validate)?,
+            unknown_account: None,
             started_by: StartedBy::Keeper,
         },
     })

@@ -4,7 +4,7 @@
 use myriarch_cli::{Ending, ExitCode, control::Verb};
 use myriarch_update::{Build, Checked, Error, Outcome, Request, Updater, journal::JournalError};
 
-use crate::look;
+use crate::{look, recover};
 
 /// Carries `verb` out to its ending.
 pub(crate) async fn conduct(updater: &Updater, verb: Verb) -> Ending {
@@ -44,6 +44,7 @@ pub(crate) async fn conduct(updater: &Updater, verb: Verb) -> Ending {
             }
             Err(error) => failed(&error),
         },
+        Verb::Recover {} => recover::of(updater.recover().await, updater).await,
         Verb::Status {} => Ending::done("status is read from the store, not asked for"),
     }
 }

@@ -112,6 +112,11 @@ async fn answer(service: &Service, mut stream: UnixStream) -> io::Result<()> {
             Ok(Request { verb: Verb::Status {}, .. }) => {
                 Reply::done(ExitCode::Done, &crate::status::document(&service.config, &service.store))
             }
+            // Whoever asks for it has nobody to ask again: it waits for its turn.
+            Ok(Request { verb: verb @ Verb::Recover {}, .. }) => {
+                let updater = service.turns.wait_for(asked(&verb, &stream)).await;
+                return carry_out(service, &updater, verb, stream).await;
+            }
             Ok(Request { verb, .. }) => match service.turns.take(asked(&verb, &stream)) {
                 Err(doing) => busy(doing.as_ref()),
                 Ok(updater) => return carry_out(service, &updater, verb, stream).await,

@@ -287,6 +287,7 @@ pub(crate) fn verb_words(verb: &Asked) -> String {
         Asked::Pin { .. } => "pin",
         Asked::Unpin {} => "unpin",
         Asked::Check {} => "check",
+        Asked::Recover {} => "recover",
     }
     .to_owned()
 }

@@ -171,6 +171,7 @@ async fn begin(service: &Service, taken: oneshot::Sender<()>) {
     let mut pause = FIRST_PAUSE;
     while !bring_up(service, &updater).await {
         drop(updater);
+        status::publish(&service.config, &service.store);
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
         updater = service.turns.wait_for(START).await;
@@ -206,10 +207,11 @@ async fn bring_up(service: &Service, updater: &Updater) -> bool {
                 }
             }
         }
-        // The journal or the disk is ill: what `current` names still runs, if it is intact.
+        // The journal or the disk is ill: what `current` names still runs, if it is intact. A unit is systemd's to
+        // start; what it needs is looked at again.
         Err(error) => {
             service.say(format!("recovery: {}; hint: {}", with_causes(&error), hint(&error)));
-            service.is_unit() || (updater.current_is_intact() && start(service).await)
+            !service.is_unit() && updater.current_is_intact() && start(service).await
         }
     }
 }

@@ -61,6 +61,8 @@ pub enum Verb {
     Unpin {},
     /// Look for an update and change nothing.
     Check {},
+    /// Bring what was interrupted to its end, and start what failed for want of an intact program.
+    Recover {},
 }
 
 /// What a running updater answers: any number of events, then one of the others.

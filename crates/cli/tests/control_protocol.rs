@@ -18,6 +18,7 @@ fn every_request_reads_back_from_its_line() {
         (Verb::Pin { version }, r#"{"schema":1,"verb":"pin","version":"0.165.1"}"#),
         (Verb::Unpin {}, r#"{"schema":1,"verb":"unpin"}"#),
         (Verb::Check {}, r#"{"schema":1,"verb":"check"}"#),
+        (Verb::Recover {}, r#"{"schema":1,"verb":"recover"}"#),
     ] {
         let request = Request::new(verb);
         assert_eq!(request.to_line(), format!("{line}\n"));

@@ -26,7 +26,7 @@ use crate::{
     event::Event,
     journal::{Entry, Journal, JournalError, Line},
     outcome::{Outcome, Refusal},
-    ports::{Clock, Observe, ProgramLog, Restart, Source},
+    ports::{Clock, NotReady, Observe, ProgramLog, Restart, Source},
     recovery::{Recovery, recover},
     redact::Redactor,
     resume::Resumed,
@@ -87,6 +87,8 @@ pub struct AtRest {
     pub working_directory: Option<PathBuf>,
     /// Its user and groups; the updater's own where absent.
     pub credentials: Option<Credentials>,
+    /// Why these cannot be told although it has some: nothing is asked of a candidate then.
+    pub unknown_account: Option<NotReady>,
     /// Who starts it.
     pub started_by: StartedBy,
 }

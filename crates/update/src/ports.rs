@@ -113,8 +113,8 @@ pub enum RestartError {
     },
 }
 
-/// Why the program cannot be restarted; nothing was touched.
-#[derive(Debug, thiserror::Error)]
+/// Why the program cannot be restarted, or not be asked as it would run; nothing was touched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct NotReady {
     /// What was expected and what was found.

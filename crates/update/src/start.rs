@@ -19,6 +19,7 @@ use myriarch_store::{FileId, Slot, running};
 use crate::{
     chain::{AtRest, StartedBy, Updater},
     effective,
+    ports::NotReady,
 };
 
 /// The supervisor's name as the kernel tells it, which is at most 15 bytes.
@@ -33,6 +34,8 @@ pub(crate) struct Start {
     pub(crate) environment: Environment,
     pub(crate) working_directory: Option<PathBuf>,
     pub(crate) credentials: Option<Credentials>,
+    /// Why they cannot be told.
+    pub(crate) unknown_account: Option<NotReady>,
     /// Who starts it, as far as that is told where nothing runs.
     started_by: StartedBy,
 }
@@ -85,6 +88,7 @@ fn read(process: &Process) -> std::io::Result<Start> {
         environment: Environment::Exactly(process.environment()?),
         working_directory: Some(process.cwd()?),
         credentials: Some(process.credentials()?),
+        unknown_account: None,
         started_by: StartedBy::Keeper,
     })
 }
@@ -97,6 +101,7 @@ pub(crate) fn at_rest(told: &AtRest) -> Start {
         environment: told.environment.clone().map_or(Environment::Inherit, Environment::Exactly),
         working_directory: told.working_directory.clone(),
         credentials: told.credentials.clone(),
+        unknown_account: told.unknown_account.clone(),
         started_by: told.started_by,
     }
 }
@@ -119,6 +124,7 @@ impl AtRest {
             arguments,
             environment: Some(environment),
             working_directory: self.working_directory.or(kept.working_directory),
+            unknown_account: kept.unknown_account.filter(|_| self.credentials.is_none()),
             credentials: self.credentials.or(kept.credentials),
             started_by: kept.started_by,
         }

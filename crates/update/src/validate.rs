@@ -20,6 +20,7 @@ use crate::{
     excerpt,
     journal::Leaving,
     outcome::{Refusal, RefusalKind, Stage},
+    ports::NotReady,
     redact::Redactor,
     regular,
     stage::Staged,
@@ -237,6 +238,10 @@ impl Updater {
         start: &Start,
         args: Vec<OsString>,
     ) -> Result<Output, Refusal> {
+        if let Some(NotReady { reason, hint }) = start.unknown_account.clone() {
+            let (stage, kind) = (Stage::Validate, RefusalKind::Environment);
+            return Err(Refusal { stage, kind, reason, hint });
+        }
         let what = shown(&args);
         let exec = Exec {
             program: program.to_owned(),

@@ -41,6 +41,9 @@ const SLACK: Duration = Duration::from_secs(10);
 /// What to do about a unit that starts something else.
 const NOT_IMPORTED: &str = "`import` makes it start the program through `current`, and `import --dry-run` shows how; where it was imported already, `doctor` says what wins over that";
 
+/// What to do about a user that this machine's files do not know.
+const UNKNOWN_ACCOUNT: &str = "set validate.user by number, and validate.group: `systemctl show` and `id` tell them; or start the unit, so that its process tells";
+
 /// A unit in the hands of the chain.
 #[derive(Debug)]
 pub(crate) struct SystemdRestart {
@@ -452,14 +455,28 @@ impl Restart for SystemdRestart {
     }
 
     async fn at_rest(&self) -> Option<AtRest> {
-        let unit = self.systemd.unit(&self.unit).await.ok()?;
-        let credentials = accounts::of_unit(&unit);
+        let unit = match self.systemd.unit(&self.unit).await {
+            Ok(unit) => unit,
+            // Root is not what is left where nobody knows whom it runs as.
+            Err(error) => {
+                let unknown = NotReady { reason: error.to_string(), hint: error.hint() };
+                return Some(AtRest { unknown_account: Some(unknown), ..AtRest::default() });
+            }
+        };
+        let (credentials, unknown_account) = match accounts::of_unit(&unit) {
+            Ok(credentials) => (credentials, None),
+            Err(unknown) => {
+                let reason = format!("{}: {unknown}", self.unit);
+                (None, Some(NotReady { reason, hint: UNKNOWN_ACCOUNT.to_owned() }))
+            }
+        };
         let home = credentials.as_ref().and_then(|who| accounts::home(who.uid));
+        let working_directory = accounts::working_directory(&unit, home.as_deref());
         let start = match unit.start_command(accounts::variables(&unit, home.as_deref())) {
             Ok(start) => start?,
             Err(error) => {
                 self.say(error.to_string());
-                return None;
+                return Some(AtRest { credentials, unknown_account, working_directory, ..AtRest::default() });
             }
         };
         let supervised = start.path != self.program;
@@ -473,8 +490,9 @@ impl Restart for SystemdRestart {
             environment: Some(
                 start.environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             ),
-            working_directory: accounts::working_directory(&unit, home.as_deref()),
+            working_directory,
             credentials,
+            unknown_account,
             started_by: if supervised { StartedBy::Supervisor } else { StartedBy::Keeper },
         })
     }
