@@ -31,6 +31,9 @@ case "$*" in
     test -e $here/hang && exec sleep 60
     test ! -e $here/fail ;;
 *list-unit*) echo "collector.service enabled" ;;
+*show*myriarch-*)
+    for name; do :; done
+    printf 'Id=%s\nLoadState=%s\nActiveState=inactive\nMainPID=0\n' "$name" "$(cat $here/watchdogs 2>/dev/null || echo loaded)" ;;
 *show*)
     unit=$here/units/collector.service
     drop_ins=$(ls $here/units/collector.service.d/*.conf 2>/dev/null | tr '\n' ' ')
@@ -588,6 +591,12 @@ fn doctor_says_what_is_in_the_way_and_changes_nothing() {
     let output = desk.command(&["doctor", "--json"]).output().unwrap();
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&document["schema"], &document["exit_code"]), (&1.into(), &1.into()));
+
+    desk.write("watchdogs", "not-found", 0o644);
+    let said = doctor(&desk, 1);
+    let missing =
+        "myriarch-recover@collector.service: expected a unit that systemd has loaded, found no file";
+    assert!(said.contains(missing), "{said}");
 
     fs::set_permissions(desk.path("store"), fs::Permissions::from_mode(0o777)).unwrap();
     desk.write("properties", "LoadState=loaded\nNeedDaemonReload=yes\nNoExecPaths=/\n", 0o644);
