@@ -326,6 +326,10 @@ fn a_variable_that_names_the_collector_is_set_by_the_drop_in() {
     desk.write("properties", &file, 0o644);
     let said = desk.must(1, &desk.import(&[]));
     assert!(said.contains("a drop-in cannot win over that file"), "{said}");
+    // And so does one that a wildcard stands for.
+    desk.write("properties", &file.replace("/env ", "/en* "), 0o644);
+    let said = desk.must(1, &desk.import(&[]));
+    assert!(said.contains("a drop-in cannot win over that file"), "{said}");
 }
 
 #[test]
