@@ -3,11 +3,14 @@
 //! stories on a real host.
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by panicking")]
 
+#[path = "import/desk.rs"]
+mod desk;
+
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -15,209 +18,10 @@ use std::{
 use myriarch_tests::{
     built,
     collector::{Health, StandIn, Validate},
-    machine::words,
-    ports,
     publisher::DISTRIBUTION,
 };
-use tempfile::TempDir;
 
-/// Plays `systemctl` for one unit that runs only where it is told to restart it: says what the files say, and writes
-/// down what it was asked for.
-const SYSTEMCTL: &str = r#"#!/bin/sh
-here=DIR
-case "$*" in
-*daemon-reload*)
-    echo daemon-reload >>$here/asked
-    test -e $here/hang && exec sleep 60
-    test ! -e $here/fail ;;
-*list-unit*) echo "collector.service enabled" ;;
-*show*)
-    unit=$here/units/collector.service
-    drop_ins=$(ls $here/units/collector.service.d/*.conf 2>/dev/null | tr '\n' ' ')
-    command=$(sed -n 's/^ExecStart=//p' $unit $drop_ins | tail -1 | tr -d "\"'")
-    if test -e $here/pid; then
-        printf 'Id=collector.service\nMainPID=%s\nActiveState=active\nSubState=running\nResult=success\n' $(cat $here/pid)
-    else
-        printf 'Id=collector.service\nMainPID=0\nActiveState=inactive\nSubState=dead\nResult=success\n'
-    fi
-    printf 'FragmentPath=%s\nDropInPaths=%s\nUnitFileState=enabled\n' "$unit" "$drop_ins"
-    printf 'ExecStart={ path=%s ; argv[]=%s ; ignore_errors=no ; start_time=[n/a] ; stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }\n' "${command%% *}" "$command"
-    if test -e $drop_ins; then
-        printf 'OnFailure=%s\n' "$(sed -n 's/^OnFailure=//p' $drop_ins)"
-        printf 'Wants=%s\nAfter=%s\n' "$(sed -n 's/^Wants=//p' $drop_ins)" "$(sed -n 's/^After=//p' $drop_ins)"
-    fi
-    cat $here/properties ;;
-*restart*)
-    echo restart >>$here/asked
-    test -e $here/pid && kill -9 $(cat $here/pid)
-    command=$(sed -n 's/^ExecStart=//p' $here/units/collector.service $here/units/collector.service.d/*.conf 2>/dev/null | tail -1)
-    $command </dev/null >/dev/null 2>&1 &
-    echo $! >$here/pid ;;
-*) echo "$*" >>$here/asked ;;
-esac
-"#;
-
-struct Desk {
-    dir: TempDir,
-    health: u16,
-}
-
-impl Desk {
-    /// A machine with a collector under a unit of its own.
-    fn new() -> Self {
-        let desk = Self { dir: tempfile::tempdir().unwrap(), health: ports::free::<1>()[0] };
-        for name in ["bin", "usr", "etc", "units"] {
-            fs::create_dir(desk.path(name)).unwrap();
-        }
-        desk.write("bin/systemctl", &SYSTEMCTL.replace("DIR", &desk.path("").display().to_string()), 0o755);
-        desk.write("properties", "LoadState=loaded\n", 0o644);
-        let program = desk.path("usr").join(DISTRIBUTION);
-        fs::write(&program, StandIn::version("1.0.0").build()).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let collector = format!(
-            "extensions:\n  health_check:\n    endpoint: 0.0.0.0:{}\nservice:\n  extensions: [health_check]\n  pipelines:\n    traces:\n      receivers: [otlp]\n      exporters: [debug]\n",
-            desk.health
-        );
-        desk.write("etc/collector.yaml", &collector, 0o644);
-        let exec = format!(
-            "ExecStartPre=-{0} validate --config x\nExecStart={0} --config \"{1}\" '%H'",
-            program.display(),
-            desk.path("etc/collector.yaml").display()
-        );
-        desk.unit(&exec);
-        desk.write("updater.toml", &desk.configuration(), 0o644);
-        desk
-    }
-
-    /// The same with a supervisor whose configuration names the collector as `executable`.
-    fn supervised(executable: &str) -> Self {
-        let desk = Self::new();
-        let configuration = desk.path("etc/supervisor.yaml");
-        let text = format!(
-            "# Ours.\nagent:\n  bootstrap_timeout: 2m\n  executable: {executable}  # the packaged one\nstorage:\n  directory: {}\n",
-            desk.path("etc").display()
-        );
-        desk.write("etc/supervisor.yaml", &text, 0o640);
-        desk.unit(&format!("ExecStart=/usr/bin/opampsupervisor --config {}", configuration.display()));
-        desk
-    }
-
-    /// A machine whose collector runs, and is judged soon.
-    fn running() -> Self {
-        let desk = Self::new();
-        let program = desk.path("usr").join(DISTRIBUTION);
-        let configuration = desk.path("etc/collector.yaml");
-        desk.unit(&format!("ExecStart={} --config {}", program.display(), configuration.display()));
-        desk.write("updater.toml", &(desk.configuration() + "timeout = \"10s\"\nsettle = \"1s\"\n"), 0o644);
-        let mut systemctl = Command::new(desk.path("bin/systemctl"));
-        assert!(systemctl.arg("restart").status().unwrap().success());
-        desk
-    }
-
-    fn install(&self, program: &StandIn) {
-        let path = self.path("usr").join(DISTRIBUTION);
-        fs::remove_file(&path).unwrap();
-        program.write_to(&path).unwrap();
-    }
-
-    /// The program that the unit runs.
-    fn runs(&self) -> PathBuf {
-        let pid = fs::read_to_string(self.path("pid")).unwrap();
-        fs::read_link(format!("/proc/{}/exe", pid.trim())).unwrap()
-    }
-
-    fn restarts(&self) -> usize {
-        fs::read_to_string(self.path("asked")).unwrap().matches("restart").count()
-    }
-
-    fn stop(&self) {
-        if let Ok(pid) = fs::read_to_string(self.path("pid")) {
-            let _ = Command::new("kill").args(["-9", pid.trim()]).status();
-            let _ = fs::remove_file(self.path("pid"));
-        }
-    }
-
-    /// As if the one that wrote the record had been killed before its last word.
-    fn record_says(&self, state: &str) {
-        let path = self.path("store/import.json");
-        let text = fs::read_to_string(&path).unwrap();
-        assert!(text.contains("\"done\""), "{text}");
-        fs::write(path, text.replace("\"done\"", &format!("\"{state}\""))).unwrap();
-    }
-
-    fn unit(&self, exec: &str) {
-        self.write(
-            "units/collector.service",
-            &format!("[Unit]\nDescription=Ours\n\n[Service]\nUser=root\n{exec}\n"),
-            0o644,
-        );
-    }
-
-    fn configuration(&self) -> String {
-        format!(
-            "schema = 1\nservice = \"collector\"\n[program]\nbinary = \"{DISTRIBUTION}\"\n[store]\npath = \"{0}\"\n[run]\ndirectory = \"{0}/run\"\n[source]\nkind = \"directory\"\npath = \"{0}\"\n[trust.pins]\n\"9.9.9\" = \"{1}\"\n[restart]\nkind = \"systemd\"\nunit = \"collector\"\n[probe]\nhttp = \"http://127.0.0.1:{2}/\"\n",
-            self.path("store").display(),
-            "0".repeat(64),
-            self.health
-        )
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        if name.is_empty() { self.dir.path().to_owned() } else { self.dir.path().join(name) }
-    }
-
-    fn write(&self, name: &str, text: &str, mode: u32) {
-        fs::write(self.path(name), text).unwrap();
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(built::updater());
-        command.arg("--config").arg(self.path("updater.toml")).args(arguments).stdin(Stdio::null());
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{}:{path}", self.path("bin").display())).env_remove("SUDO_USER");
-        command
-    }
-
-    fn import(&self, more: &[&str]) -> Output {
-        let units = self.path("units").display().to_string();
-        self.command(&[&["import", "--unit-directory", &units], more].concat()).output().unwrap()
-    }
-
-    fn must(&self, code: i32, output: &Output) -> String {
-        let said = words(output);
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        said.replace(&self.path("").display().to_string(), "DIR").replace(&self.health.to_string(), "PORT")
-    }
-
-    /// Every file outside the store, with what it holds and its mode.
-    fn files(&self) -> Vec<(PathBuf, Vec<u8>, u32)> {
-        let mut found = vec![];
-        let mut directories = vec![self.path("etc"), self.path("units"), self.path("usr")];
-        while let Some(directory) = directories.pop() {
-            for entry in fs::read_dir(&directory).unwrap().flatten() {
-                let (path, metadata) = (entry.path(), entry.metadata().unwrap());
-                if metadata.is_dir() {
-                    directories.push(path);
-                } else {
-                    found.push((path.clone(), fs::read(path).unwrap(), metadata.permissions().mode()));
-                }
-            }
-        }
-        found.sort();
-        found
-    }
-
-    fn journal(&self) -> String {
-        fs::read_to_string(self.path("store/journal.jsonl")).unwrap_or_default()
-    }
-}
-
-impl Drop for Desk {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
+use self::desk::Desk;
 
 /// The units that ship are shown whole; their text is not this test's.
 fn without_shipped_units(plan: &str) -> String {
@@ -321,6 +125,10 @@ fn a_variable_that_names_the_collector_is_set_by_the_drop_in() {
     let file =
         format!("LoadState=loaded\nEnvironmentFiles={} (ignore_errors=no)\n", desk.path("etc/env").display());
     desk.write("properties", &file, 0o644);
+    let said = desk.must(1, &desk.import(&[]));
+    assert!(said.contains("a drop-in cannot win over that file"), "{said}");
+    // And so does one that a wildcard stands for.
+    desk.write("properties", &file.replace("/env ", "/en* "), 0o644);
     let said = desk.must(1, &desk.import(&[]));
     assert!(said.contains("a drop-in cannot win over that file"), "{said}");
 }
@@ -588,6 +396,12 @@ fn doctor_says_what_is_in_the_way_and_changes_nothing() {
     let output = desk.command(&["doctor", "--json"]).output().unwrap();
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&document["schema"], &document["exit_code"]), (&1.into(), &1.into()));
+
+    desk.write("watchdogs", "not-found", 0o644);
+    let said = doctor(&desk, 1);
+    let missing =
+        "myriarch-recover@collector.service: expected a unit that systemd has loaded, found no file";
+    assert!(said.contains(missing), "{said}");
 
     fs::set_permissions(desk.path("store"), fs::Permissions::from_mode(0o777)).unwrap();
     desk.write("properties", "LoadState=loaded\nNeedDaemonReload=yes\nNoExecPaths=/\n", 0o644);

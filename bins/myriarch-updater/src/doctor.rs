@@ -10,7 +10,6 @@ mod time;
 mod unit;
 
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -23,11 +22,11 @@ use myriarch_cli::{
 };
 use myriarch_probe::exec::Credentials;
 use myriarch_store::{Slot, Store};
-use myriarch_systemd::{Systemd, SystemdError, Unit};
+use myriarch_systemd::{LoadState, Systemd, SystemdError, Unit};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    compose,
+    accounts, compose,
     import::program::{Program, supervisor_configuration},
 };
 
@@ -49,6 +48,8 @@ pub(crate) struct Host {
     program: Option<Program>,
     /// Where the supervisor's configuration is, if there is a supervisor.
     supervisor: Option<PathBuf>,
+    /// The units that watch over a trial, as systemd knows them; none where it does not answer.
+    watchdogs: Vec<(String, Option<LoadState>)>,
     /// Whom the collector runs as, where that is known.
     user: Option<Credentials>,
 }
@@ -142,7 +143,18 @@ impl Host {
         let store = Store::open(&config.store.path).ok();
         let current = store.as_ref().and_then(|store| store.current_slot().ok().flatten());
         let user = loaded.and_then(user_of);
-        Self { config, unit, store, current, program, supervisor, user }
+        let mut watchdogs = Vec::new();
+        // Nobody watches before an import.
+        for name in
+            unit::watchdogs(&config.service).into_iter().filter(|_| loaded.is_some() && current.is_some())
+        {
+            let answer = match name.parse() {
+                Ok(name) => Systemd::new().unit(&name).await.ok(),
+                Err(_) => None,
+            };
+            watchdogs.push((name, answer.map(|unit| unit.load_state)));
+        }
+        Self { config, unit, store, current, program, supervisor, watchdogs, user }
     }
 
     fn loaded_unit(&self) -> Option<&Unit> {
@@ -168,28 +180,13 @@ fn user_of(unit: &Unit) -> Option<Credentials> {
     if let Some(credentials) = running.and_then(|process| process.credentials().ok()) {
         return Some(credentials);
     }
-    let Some(user) = &unit.account.user else {
-        return (!unit.account.dynamic_user).then(|| Credentials { uid: 0, gid: 0, groups: vec![0] });
-    };
-    let fields = |file: &str, name: &str| -> Option<Vec<String>> {
-        let text = std::fs::read_to_string(file).ok()?;
-        let lines = text.lines().map(|line| line.split(':').map(str::to_owned).collect::<Vec<_>>());
-        lines.filter(|fields| fields.len() > 3).find(|fields| fields[0] == name || fields[2] == name)
-    };
-    let entry = fields("/etc/passwd", user)?;
-    let gid = match &unit.account.group {
-        Some(group) => fields("/etc/group", group)?[2].parse().ok()?,
-        None => entry[3].parse().ok()?,
-    };
-    let mut groups = BTreeSet::from([gid]);
-    for group in &unit.account.supplementary_groups {
-        groups.extend(fields("/etc/group", group).and_then(|fields| fields[2].parse::<u32>().ok()));
+    let account = &unit.account;
+    match (&account.user, account.dynamic_user) {
+        // It exists only while it runs.
+        (None, true) => None,
+        (None, false) if account.group.is_none() && account.supplementary_groups.is_empty() => {
+            Some(Credentials { uid: 0, gid: 0, groups: vec![0] })
+        }
+        _ => accounts::of_unit(unit),
     }
-    let all = std::fs::read_to_string("/etc/group").unwrap_or_default();
-    for line in all.lines() {
-        let fields: Vec<_> = line.split(':').collect();
-        let is_member = fields.get(3).is_some_and(|members| members.split(',').any(|name| name == entry[0]));
-        groups.extend(is_member.then(|| fields[2].parse::<u32>().ok()).flatten());
-    }
-    Some(Credentials { uid: entry[2].parse().ok()?, gid, groups: groups.into_iter().collect() })
 }

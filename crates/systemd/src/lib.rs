@@ -46,4 +46,5 @@ pub use crate::{
     start::{EnvironmentFileError, StartCommand},
     systemd::{Asked, Systemd},
     unit::{ActiveState, Ended, EnvironmentFile, LoadState, Sandbox, Unit, UnitAccount, UnitSurroundings},
+    written::{COMMAND_PREFIXES, logical_lines},
 };

@@ -50,7 +50,7 @@ impl Unit {
         environment.extend(account);
         environment.extend(self.surroundings.environment.iter().cloned());
         for file in &self.surroundings.environment_files {
-            match read(file) {
+            match file.assignments() {
                 Ok(assignments) => environment.extend(assignments),
                 Err(_) if file.optional => {}
                 Err(source) => {
@@ -65,17 +65,23 @@ impl Unit {
     }
 }
 
-/// Wildcards in its name stand for every file that there is, in order.
-fn read(file: &EnvironmentFile) -> io::Result<Vec<(String, String)>> {
-    let name = file.path.to_string_lossy();
-    if !name.contains(['*', '?', '[']) {
-        return Ok(environment_file(&fs::read_to_string(&file.path)?));
+impl EnvironmentFile {
+    /// What it assigns now, in order; the last of a name counts. Wildcards in its name stand for every file that there
+    /// is, in order.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn assignments(&self) -> io::Result<Vec<(String, String)>> {
+        let name = self.path.to_string_lossy();
+        if !name.contains(['*', '?', '[']) {
+            return Ok(environment_file(&fs::read_to_string(&self.path)?));
+        }
+        let mut found = vec![];
+        for path in glob::glob(&name).into_iter().flatten().flatten() {
+            found.extend(environment_file(&fs::read_to_string(path)?));
+        }
+        Ok(found)
     }
-    let mut found = vec![];
-    for path in glob::glob(&name).into_iter().flatten().flatten() {
-        found.extend(environment_file(&fs::read_to_string(path)?));
-    }
-    Ok(found)
 }
 
 /// One word of a command: `$NAME` alone becomes as many words as its value has, `${NAME}` within a word its value,

@@ -104,8 +104,10 @@ pub(crate) fn processes(host: &Host) -> Vec<Finding> {
         .filter_map(|path| fs::metadata(path).ok())
         .map(|metadata| FileId::from(&metadata))
         .collect();
-    let pids: BTreeSet<u32> =
-        ids.into_iter().flat_map(|file| running::processes_running(file).unwrap_or_default()).collect();
+    let pids = ids.into_iter().flat_map(|file| running::processes_running(file).unwrap_or_default());
+    let ours = host.loaded_unit().map(|unit| unit.name.to_string());
+    // Before an import several units may run the same file; what another one runs is not ours to speak of.
+    let pids: BTreeSet<u32> = pids.filter(|pid| !is_anothers(*pid, ours.as_deref())).collect();
     let main = host.loaded_unit().and_then(|unit| unit.main_pid);
     let orphans: Vec<u32> =
         pids.iter().copied().filter(|pid| Some(*pid) != main && parent(*pid) == Some(1)).collect();
@@ -134,6 +136,24 @@ pub(crate) fn processes(host: &Host) -> Vec<Finding> {
         format!("collectors that nobody looks after run, and hold their ports: {}", list.join(", ")),
         format!("`kill {}`", kill.join(" ")),
     )]
+}
+
+/// Whether a process belongs to another unit than `ours`.
+fn is_anothers(pid: u32, ours: Option<&str>) -> bool {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    // What an updater of ours left behind is nobody's.
+    service_of(&groups).is_some_and(|unit| Some(unit) != ours && !unit.starts_with("myriarch-"))
+}
+
+/// The service whose control group a process is in, by its `/proc/PID/cgroup`; none in a session of a user's.
+fn service_of(groups: &str) -> Option<&str> {
+    let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let kind = |unit: &str| unit.rsplit_once('.').map(|(_, kind)| kind.to_owned());
+    let units = paths.filter_map(|path| {
+        path.split('/').rfind(|part| matches!(kind(part).as_deref(), Some("service" | "scope")))
+    });
+    let mut services = units.filter(|unit| kind(unit).as_deref() == Some("service"));
+    services.find(|unit| !unit.starts_with("user@"))
 }
 
 fn parent(pid: u32) -> Option<u32> {
@@ -232,4 +252,25 @@ fn owner(path: &Path) -> Option<String> {
     };
     let debian = ask("dpkg", &["-S"]).and_then(|said| Some(said.split_once(": ")?.0.to_owned()));
     debian.or_else(|| ask("rpm", &["-qf"])).filter(|package| !package.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_that_a_process_belongs_to_is_told_by_its_control_group() {
+        for (groups, expected) in [
+            ("0::/system.slice/other.service\n", Some("other.service")),
+            ("0::/system.slice/system-a.slice/a@1.service/sub\n", Some("a@1.service")),
+            ("12:pids:/x\n1:name=systemd:/system.slice/other.service\n0::/\n", Some("other.service")),
+            ("0::/user.slice/user-0.slice/session-3.scope\n", None),
+            ("0::/user.slice/user-1.slice/user@1.service/app.slice/run-1.scope\n", None),
+            ("0::/user.slice/user-1.slice/user@1.service/app.slice/a.service\n", Some("a.service")),
+            ("0::/\n", None),
+            ("", None),
+        ] {
+            assert_eq!(service_of(groups), expected, "{groups}");
+        }
+    }
 }

@@ -1,10 +1,15 @@
 //! The unit that runs the program: whether systemd can start it, whether it follows `current`, and who watches it.
 
-use myriarch_cli::doctor::Finding;
+use std::path::Path;
+
+use myriarch_cli::{Config, ServiceName, doctor::Finding};
 use myriarch_systemd::{LoadState, Unit};
 
 use super::Host;
-use crate::import::sandbox::{Sight, sight};
+use crate::{
+    import::sandbox::{Sight, sight},
+    words::with_causes,
+};
 
 const CHECK: &str = "unit";
 
@@ -105,12 +110,12 @@ fn follows(host: &Host, unit: &Unit) -> Finding {
     }
 }
 
-/// The watchdog that outlives the updater.
+/// The watchdog that outlives the updater: named by the unit, known to systemd, and with a configuration to read.
 fn watched(host: &Host, unit: &Unit) -> Option<Finding> {
+    const CHECK: &str = "watchdog";
     host.current.as_ref()?;
     let service = &host.config.service;
-    let (recover, boot) =
-        (format!("myriarch-recover@{service}.service"), format!("myriarch-boot@{service}.service"));
+    let [recover, boot] = watchdogs(service);
     let mut missing = Vec::new();
     if !unit.on_failure.contains(&recover) {
         missing.push(format!("OnFailure={recover}"));
@@ -118,17 +123,101 @@ fn watched(host: &Host, unit: &Unit) -> Option<Finding> {
     if !(unit.wants.contains(&boot) && unit.after.contains(&boot)) {
         missing.push(format!("Wants= and After={boot}"));
     }
-    Some(if missing.is_empty() {
-        Finding::ok("watchdog", format!("{recover} and {boot} watch over a trial when no updater does"))
-    } else {
-        Finding::warning(
-            "watchdog",
+    if !missing.is_empty() {
+        return Some(Finding::warning(
+            CHECK,
             format!(
                 "{} has no {}: a trial that an updater did not survive is not gone back on by itself",
                 unit.name,
                 missing.join(", no ")
             ),
             "`import` writes them; see docs/systemd.md",
-        )
+        ));
+    }
+    for (name, found) in &host.watchdogs {
+        let found = match found {
+            Some(LoadState::Loaded) => continue,
+            Some(LoadState::Masked) => "it masked",
+            Some(LoadState::NotFound) => "no file of that name",
+            Some(LoadState::Bad | LoadState::Other(_)) => "one that it does not take",
+            None => "no answer",
+        };
+        return Some(Finding::warning(
+            CHECK,
+            format!("{name}: expected a unit that systemd has loaded, found {found}"),
+            "install the package's units, or `import --undo` and `import`, which writes them; see docs/systemd.md",
+        ));
+    }
+    let path = Config::default_path(service);
+    Some(match reads_this_store(&path, &host.config.store.path) {
+        Ok(()) => Finding::ok(CHECK, format!("{recover} and {boot} watch over a trial when no updater does")),
+        Err(Unread::Denied) => {
+            Finding::unseen(CHECK, format!("{}: may not be read by this user", path.display()))
+        }
+        Err(Unread::Wrong(words)) => Finding::warning(
+            CHECK,
+            format!("{recover} and {boot} read {}: {words}", path.display()),
+            "put the configuration there: without it no trial is gone back on when no updater runs",
+        ),
     })
+}
+
+/// The units that watch over a trial.
+pub(super) fn watchdogs(service: &ServiceName) -> [String; 2] {
+    ["recover", "boot"].map(|what| format!("myriarch-{what}@{service}.service"))
+}
+
+/// Why the watchdogs would do nothing.
+#[derive(Debug, PartialEq, Eq)]
+enum Unread {
+    Denied,
+    Wrong(String),
+}
+
+/// Whether the configuration at `path` is there and is about `store`.
+fn reads_this_store(path: &Path, store: &Path) -> Result<(), Unread> {
+    match Config::load(path) {
+        Ok(config) if config.store.path == store => Ok(()),
+        Ok(config) => Err(Unread::Wrong(format!(
+            "expected the store {}, found {}",
+            store.display(),
+            config.store.path.display()
+        ))),
+        Err(_) if matches!(path.try_exists(), Ok(false)) => {
+            Err(Unread::Wrong("expected the configuration, found none".to_owned()))
+        }
+        Err(error) => {
+            let words = with_causes(&error);
+            if words.contains("Permission denied") { Err(Unread::Denied) } else { Err(Unread::Wrong(words)) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watchdog_without_the_configuration_of_this_store_watches_over_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.toml");
+        let store = Path::new("/opt/a");
+        let words = |found: Result<(), Unread>| match found.unwrap_err() {
+            Unread::Wrong(words) => words,
+            Unread::Denied => String::new(),
+        };
+        assert_eq!(words(reads_this_store(&path, store)), "expected the configuration, found none");
+        let text = |store: &str| {
+            format!(
+                "schema = 1\nservice = \"a\"\n[program]\nbinary = \"otelcol\"\n[store]\npath = \"{store}\"\n\
+                 [source]\nkind = \"directory\"\npath = \"/x\"\n[trust.pins]\n\"9.9.9\" = \"{}\"\n\
+                 [restart]\nkind = \"systemd\"\nunit = \"a\"\n[probe]\nhttp = \"http://127.0.0.1:1/\"\n",
+                "0".repeat(64)
+            )
+        };
+        std::fs::write(&path, text("/opt/b")).unwrap();
+        assert_eq!(words(reads_this_store(&path, store)), "expected the store /opt/a, found /opt/b");
+        std::fs::write(&path, text("/opt/a")).unwrap();
+        assert_eq!(reads_this_store(&path, store), Ok(()));
+    }
 }

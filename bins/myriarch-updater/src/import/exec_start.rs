@@ -3,8 +3,7 @@
 //! What `systemctl show` tells has specifiers replaced and quotes gone; a drop-in made of that could mean another
 //! thing. So the text of the files is taken: the arguments, their quoting and their specifiers stay as they are.
 
-/// Prefixes of a command that change how it is run (systemd.service(5), "Command lines").
-const PREFIXES: &[char] = &['-', '@', ':', '+', '!', '|'];
+use myriarch_systemd::{COMMAND_PREFIXES, logical_lines};
 
 /// Every command of `key` in `[Service]` that counts, in the order of `texts`: the unit's file, then its drop-ins.
 pub(crate) fn commands<'t>(texts: impl IntoIterator<Item = &'t str>, key: &str) -> Vec<String> {
@@ -31,7 +30,7 @@ pub(crate) fn commands<'t>(texts: impl IntoIterator<Item = &'t str>, key: &str) 
 
 /// `command` with its program replaced by `program`, and the program as it was written.
 pub(crate) fn with_program(command: &str, program: &str) -> Option<(String, String)> {
-    let rest = command.trim_start_matches(PREFIXES);
+    let rest = command.trim_start_matches(COMMAND_PREFIXES);
     let prefix = &command[..command.len() - rest.len()];
     let (word, after) = first_word(rest)?;
     Some((format!("{prefix}{}{after}", quoted(program)), word))
@@ -57,29 +56,6 @@ fn first_word(text: &str) -> Option<(String, &str)> {
     }
     let (word, after) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
     (!word.is_empty() && !word.contains(['"', '\'', '\\'])).then(|| (word.to_owned(), after))
-}
-
-/// Lines without comments; one that ends in a backslash goes on in the next, comments between them aside.
-fn logical_lines(text: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut begun: Option<String> = None;
-    for line in text.lines() {
-        let trimmed = line.trim();
-        if trimmed.starts_with(['#', ';']) || (trimmed.is_empty() && begun.is_none()) {
-            continue;
-        }
-        let (part, goes_on) = match trimmed.strip_suffix('\\') {
-            Some(part) => (part.trim_end(), true),
-            None => (trimmed, false),
-        };
-        let whole = match begun.take() {
-            Some(begun) => format!("{begun} {part}"),
-            None => part.to_owned(),
-        };
-        if goes_on { begun = Some(whole) } else { lines.push(whole) }
-    }
-    lines.extend(begun);
-    lines
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ use std::{
 };
 
 use myriarch_probe::process::Process;
-use myriarch_systemd::{Unit, environment_file};
+use myriarch_systemd::{EnvironmentFile, StartCommand, Unit};
 use myriarch_update::regular;
 
 use super::supervisor_file;
 pub(crate) use super::supervisor_file::expanded;
+use crate::accounts;
 
 /// A collector that a unit runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,19 +148,17 @@ pub(crate) fn arguments(unit: &Unit) -> Vec<String> {
     let lossy = |argument: OsString| argument.to_string_lossy().into_owned();
     let running = unit.main_pid.and_then(|pid| Process::with_pid(pid).ok()?.args().ok());
     let shown = || unit.exec_start.first().map(|command| command.argv.clone()).unwrap_or_default();
-    let replaced = || shown().into_iter().flat_map(|word| variable_replaced(unit, word)).collect();
-    let all: Vec<String> =
-        running.map_or_else(replaced, |arguments| arguments.into_iter().map(lossy).collect());
-    all.into_iter().skip(1).collect()
+    match (running, started(unit)) {
+        (Some(arguments), _) => arguments.into_iter().skip(1).map(lossy).collect(),
+        (None, Some(start)) => start.arguments,
+        (None, None) => shown().into_iter().skip(1).collect(),
+    }
 }
 
-/// `$NAME` as a word of its own becomes as many words as its value has (systemd.service(5)).
-fn variable_replaced(unit: &Unit, word: String) -> Vec<String> {
-    let name = word.strip_prefix('$').map(|name| name.trim_start_matches('{').trim_end_matches('}'));
-    match name.and_then(|name| variable(unit, name)) {
-        Some(value) => value.split_whitespace().map(str::to_owned).collect(),
-        None => vec![word],
-    }
+/// The start that systemd would make now; none where it would make none.
+fn started(unit: &Unit) -> Option<StartCommand> {
+    let home = accounts::of_unit(unit).and_then(|credentials| accounts::home(credentials.uid));
+    unit.start_command(accounts::variables(unit, home.as_deref())).ok().flatten()
 }
 
 pub(crate) fn named_by(arguments: &[String]) -> Option<String> {
@@ -186,20 +185,20 @@ pub(crate) fn variable(unit: &Unit, name: &str) -> Option<String> {
         let found = environment.into_iter().find(|(known, _)| *known == *name);
         return found.map(|(_, value)| value.to_string_lossy().into_owned());
     }
-    let files = unit.surroundings.environment_files.iter().rev();
-    let in_files = files.clone().find_map(|file| set_in(&file.path, name));
-    let environment = unit.surroundings.environment.iter().rev();
-    in_files.or_else(|| environment.clone().find(|(known, _)| known == name).map(|(_, value)| value.clone()))
+    if let Some(start) = started(unit) {
+        return start.environment.get(name).cloned();
+    }
+    let environment = unit.surroundings.environment.iter();
+    environment.rev().find(|(known, _)| known == name).map(|(_, value)| value.clone())
 }
 
+/// The last `EnvironmentFile=` that sets `name`.
 fn file_setting(unit: &Unit, name: &str) -> Option<PathBuf> {
-    let files = unit.surroundings.environment_files.iter().rev();
-    files.map(|file| &file.path).find(|path| set_in(path, name).is_some()).cloned()
-}
-
-fn set_in(path: &Path, name: &str) -> Option<String> {
-    let text = regular::text(path).ok()?;
-    environment_file(&text).into_iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
+    let mut files = unit.surroundings.environment_files.iter().rev();
+    let sets = |file: &&EnvironmentFile| {
+        file.assignments().is_ok_and(|found| found.iter().any(|(known, _)| known == name))
+    };
+    files.find(sets).map(|file| file.path.clone())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::{fs, io::ErrorKind, os::unix::fs::PermissionsExt as _};
 
 use crate::kit::{directory, names, words};
-use myriarch_store::durable::{append_line, replace};
+use myriarch_store::durable::{Owner, append_line, replace, replace_for};
 use proptest::prelude::*;
 
 #[test]
@@ -98,4 +98,22 @@ proptest! {
         let aside = dir.path().join("journal.jsonl.torn");
         prop_assert_eq!(aside.exists().then(|| fs::read(&aside).unwrap()), (torn > 0).then(|| vec![b't'; torn]));
     }
+}
+
+#[test]
+fn a_file_is_given_away_with_its_mode_and_a_link_is_replaced() {
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let (path, other) = (dir.path().join("file"), dir.path().join("other"));
+    std::fs::write(&other, "other").unwrap();
+    symlink(&other, &path).unwrap();
+    // Only root may give a file away.
+    let ours = Owner::ours();
+    let owner = if ours.uid == 0 { Owner { uid: 1, gid: 2 } } else { ours };
+    replace_for(&path, b"new", 0o2640, owner).unwrap();
+    let found = std::fs::symlink_metadata(&path).unwrap();
+    assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777), (owner.uid, owner.gid, 0o2640));
+    assert_eq!(std::fs::read(&path).unwrap(), b"new");
+    assert_eq!(std::fs::read(&other).unwrap(), b"other");
+    assert_ne!(std::fs::metadata(&other).unwrap().uid(), if ours.uid == 0 { 1 } else { u32::MAX });
 }
