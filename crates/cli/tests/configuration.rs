@@ -342,13 +342,20 @@ fn a_way_to_a_server_that_cannot_work_is_refused() {
 }
 
 #[test]
-fn a_password_in_a_url_is_never_printed() {
+fn a_secret_in_a_url_is_never_printed() {
     let more = "proxy = \"http://me:hush@proxy\"\narchive = \"https://me:hush@h/{version}\"\n\
-                checksum = \"https://me:hush@h/{version}.sum\"\nbundle = \"https://me:hush@h/{version}.b\"";
+                checksum = \"https://me:hush@h/{version}.sum\"\nbundle = \"https://h/{version}.b?sig=hush\"";
     let shown = parse(&with_server("https://me:hush@h/i", more)).unwrap().show();
     assert!(!shown.contains("hush") && shown.contains("https://***@h/{version}.sum"), "{shown}");
     assert!(shown.contains("proxy = \"http://***@proxy\""), "{shown}");
-    for index in ["ftp://me:hush@h/i", "https://me:hush@h/{i", "https://me:hush@h/ i"] {
+    assert!(shown.contains("bundle = \"https://h/{version}.b?***\""), "{shown}");
+    for index in [
+        "ftp://me:hush@h/i",
+        "ftp://h/i?sig=hush",
+        "https://h/{i?sig=hush",
+        "https://me:hush@h/{i",
+        "https://me:hush@h/ i",
+    ] {
         for archive in ["https://me:hush@h/x", "https://me:hush@h/{version", "s://me:hush@h/{version}"] {
             let text = with_server(index, &format!("archive = \"{archive}\""));
             let error = parse(&text).unwrap_err().to_string();

@@ -303,7 +303,9 @@ impl FetchError {
             Self::NoRoots { .. } => "install the system's CA certificates, or name a file of them in \
                 SSL_CERT_FILE; or serve the releases by plain http, they are verified by their signatures"
                 .to_owned(),
-            Self::Client(_) => "check the proxy variables of the environment".to_owned(),
+            Self::Client(_) => "check `source.proxy`, and the proxy variables of the environment where it names no \
+                proxy itself"
+                .to_owned(),
             Self::Authorities { path, .. } => {
                 format!("put the CA's certificate in {}, from BEGIN to END CERTIFICATE", path.display())
             }
@@ -459,13 +461,14 @@ pub(crate) fn shown(url: &reqwest::Url) -> String {
     url.into()
 }
 
-/// Text that may be a URL with a secret in it, without the secret.
-pub(crate) fn without_userinfo(text: &str) -> String {
+/// Text that may be a URL with a secret in it, without the secret: user, password, query.
+pub(crate) fn without_secrets(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let rest = rest.split('?').next().unwrap_or_default();
+    let authority = rest.split(['/', '#']).next().unwrap_or_default();
     match authority.rfind('@') {
         Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
-        None => text.to_owned(),
+        None => format!("{scheme}://{rest}"),
     }
 }
 
@@ -479,9 +482,11 @@ mod tests {
             ("https://me:secret@host.example:x/", "https://host.example:x/"),
             ("https://me:sec@ret@[/a", "https://[/a"),
             ("https://host.example/a@b", "https://host.example/a@b"),
+            ("https://me@host.example/a?sig=a@b", "https://host.example/a"),
+            ("https://host.example?sig=a/b@c", "https://host.example"),
             ("nothing", "nothing"),
         ] {
-            assert_eq!(without_userinfo(text), expected);
+            assert_eq!(without_secrets(text), expected);
         }
     }
 

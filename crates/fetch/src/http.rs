@@ -18,7 +18,7 @@ use crate::{
     client::{Answer, Client, Way, text_of, unexpected},
     credentials::Credentials,
     document::{Document, Found},
-    error::{FetchError, quoted, shown, without_userinfo},
+    error::{FetchError, quoted, shown, without_secrets},
     index::{self, Listing, Resolved},
     limits::{Limits, Proxy, Timeouts},
     partial::Partial,
@@ -366,7 +366,7 @@ fn http_url(setting: &'static str, text: &str) -> Result<Url, FetchError> {
     let error =
         |found: String| FetchError::Setting { setting, expected: "an http or https URL".to_owned(), found };
     // Text that is no URL can still hold a secret.
-    let url: Url = text.parse().map_err(|_| error(without_userinfo(text)))?;
+    let url: Url = text.parse().map_err(|_| error(without_secrets(text)))?;
     if is_http(&url) { Ok(url) } else { Err(error(shown(&url))) }
 }
 
@@ -383,7 +383,7 @@ fn check(templates: &Templates, platform: Platform<'_>) -> Result<TemplateSet, F
     archive.file_name().map_err(|expected| FetchError::Setting {
         setting,
         expected,
-        found: without_userinfo(&templates.archive),
+        found: without_secrets(&templates.archive),
     })?;
     for (setting, place) in [("checksum template", places.checksum), ("bundle template", places.bundle)] {
         if let Some(place) = place {

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use crate::error::{FetchError, without_userinfo};
+use crate::error::{FetchError, without_secrets};
 
 /// Where the archive of a version and its companions are.
 ///
@@ -142,7 +142,7 @@ impl Template {
             Companion::No => "{version}, {os} and {arch}",
         };
         let error =
-            |expected: String| FetchError::Setting { setting, expected, found: without_userinfo(text) };
+            |expected: String| FetchError::Setting { setting, expected, found: without_secrets(text) };
         let mut parts = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {

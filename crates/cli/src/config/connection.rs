@@ -59,7 +59,7 @@ pub(crate) fn connection(
             } else if !is_private(url) {
                 problems.add_with_hint(
                     credentials_at,
-                    format!("`source.credentials`: expected https in `{key}`, found {url}"),
+                    format!("`source.credentials`: expected https in `{key}`, found {}", hiding(url)),
                     "over plain http everybody on the way could read them; only to loopback they may go so",
                 );
             }

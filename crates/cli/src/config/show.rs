@@ -156,7 +156,7 @@ fn validate(config: &Config) -> ValidateTable {
 fn probe(config: &Config) -> ProbeTable {
     let probe = config.probe.clone();
     ProbeTable {
-        http: probe.http.and_then(Said::anew),
+        http: probe.http.and_then(|url| Said::anew(hiding(&url))),
         command: Some(probe.command).filter(|command| !command.is_empty()).and_then(Said::anew),
         identity: Said::anew(probe.identity),
         timeout: Said::anew(DurationText(probe.timeout)),

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-/// What stands for a user and a password wherever a URL is printed.
+/// What stands for a user and a password, and for a query, wherever a URL is printed.
 const HIDDEN: &str = "***";
 
 /// Whether `url` is of one of these schemes, has a host, and is made of characters that URLs are made of.
@@ -13,13 +13,19 @@ pub(crate) fn is_url(url: &str, schemes: &[&str]) -> bool {
     schemes.contains(&scheme) && plain
 }
 
-/// `text` as it may be printed: a user and a password in it are hidden.
+/// `text` as it may be printed: a user and a password in it are hidden, and so is a query, where signatures and
+/// tokens are.
 pub(crate) fn hiding(text: &str) -> String {
-    let (Some((scheme, rest)), (Some(_), _)) = (text.split_once("://"), authority(text)) else {
-        return text.to_owned();
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let (authority, path) = rest.split_at(length_of_authority(rest));
+    let authority = match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{HIDDEN}@{host}"),
+        None => authority.to_owned(),
     };
-    let at = rest[..length_of_authority(rest)].rfind('@').map_or(0, |at| at + 1);
-    format!("{scheme}://{HIDDEN}@{}", &rest[at..])
+    match path.split_once('?') {
+        Some((path, _)) => format!("{scheme}://{authority}{path}?{HIDDEN}"),
+        None => format!("{scheme}://{authority}{path}"),
+    }
 }
 
 /// Whether there is a user or a password in `url`.
@@ -57,17 +63,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_and_a_password_are_hidden() {
-        for (text, expected) in [
-            ("https://me:secret@host:8443/a@b", "https://***@host:8443/a@b"),
-            ("https://token@host", "https://***@host"),
-            ("http://me:se@cret@[::1]/?x", "http://***@[::1]/?x"),
-            ("https://host/a@b", "https://host/a@b"),
-            ("https://host?x=a@b", "https://host?x=a@b"),
-            ("{archive}.sha256", "{archive}.sha256"),
+    fn a_user_a_password_and_a_query_are_hidden() {
+        for (text, expected, userinfo) in [
+            ("https://me:secret@host:8443/a@b", "https://***@host:8443/a@b", true),
+            ("https://token@host", "https://***@host", true),
+            ("http://me:se@cret@[::1]/?x", "http://***@[::1]/?***", true),
+            ("https://host/a@b", "https://host/a@b", false),
+            ("https://host?x=a@b", "https://host?***", false),
+            ("https://host/{version}.tar.gz?sig=a?b#c", "https://host/{version}.tar.gz?***", false),
+            ("{archive}.sha256", "{archive}.sha256", false),
         ] {
             assert_eq!(hiding(text), expected);
-            assert_eq!(has_userinfo(text), text != expected);
+            assert_eq!(has_userinfo(text), userinfo);
         }
     }
 
