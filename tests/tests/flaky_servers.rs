@@ -172,6 +172,29 @@ fn an_index_that_fails_for_a_while_is_waited_for() {
 }
 
 #[test]
+fn nothing_is_left_of_a_download_that_was_refused_or_has_served() {
+    let mut machine = machine();
+    let left = |machine: &Machine| {
+        let files = std::fs::read_dir(machine.store().join("partial")).expect("the directory of downloads");
+        files.flatten().map(|entry| entry.file_name()).collect::<Vec<_>>()
+    };
+    let refused = "1.1.0";
+    machine.offer_program(refused, &StandIn::version(refused).build());
+    let wrong = format!("{}  {DISTRIBUTION}_{refused}_linux.tar.gz\n", "0".repeat(64));
+    machine.server().put(&Part::Checksum.path(refused), wrong);
+    let output = machine.verb(&["update"]);
+    assert_eq!(output.status.code(), Some(5), "{}", words(&output));
+    assert_eq!(machine.server().requests_for(&Part::Archive.path(refused)).len(), 1);
+    assert!(left(&machine).is_empty(), "{:?}", left(&machine));
+
+    let good = "1.2.0";
+    machine.offer_program(good, &StandIn::version(good).build());
+    let output = machine.verb(&["update"]);
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    assert!(left(&machine).is_empty(), "{:?}", left(&machine));
+}
+
+#[test]
 fn an_archive_that_is_swapped_in_mid_download_is_never_installed() {
     let mut machine = machine();
     let version = "1.1.0";

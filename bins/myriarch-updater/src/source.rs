@@ -1,6 +1,6 @@
 //! The source port: a release of `fetch` is an offer of `update`.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use async_trait::async_trait;
 use myriarch_fetch::{Directory, Download, FetchError, Http, Release};
@@ -72,6 +72,10 @@ impl Source for ReleaseSource {
         let Download { archive, file_name, checksum, bundle, .. } =
             download.map_err(|error| failed(&error))?;
         Ok(Delivery { archive, file_name, checksum, bundle })
+    }
+
+    fn discard(&self, archive: &Path) -> io::Result<()> {
+        myriarch_fetch::discard(archive)
     }
 }
 

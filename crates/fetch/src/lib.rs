@@ -49,7 +49,7 @@ pub use error::{FetchError, Waiting};
 pub use http::{Http, HttpSettings};
 pub use index::{Listing, Skipped};
 pub use limits::{Limits, Proxy, Timeouts};
-pub use partial::clean;
+pub use partial::{clean, discard};
 pub use platform::host_arch;
 pub use release::{Download, Outstanding, Release};
 pub use retry::Retries;

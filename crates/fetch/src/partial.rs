@@ -192,7 +192,7 @@ impl Partial {
     /// Removes it, origin and all.
     pub(crate) async fn discard(mut self) -> Result<(), FetchError> {
         let _ = self.file.flush().await;
-        blocking(&self.path, "remove it", remove).await
+        blocking(&self.path, "remove it", discard).await
     }
 
     fn error(&self, doing: &'static str, source: io::Error) -> FetchError {
@@ -217,9 +217,13 @@ pub fn clean(partial: &Path) -> io::Result<usize> {
     Ok(removed)
 }
 
-/// Removes the download at `path` and its origin, if they are there. The origin goes last: without its bytes it
-/// says nothing.
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
+/// Removes the download at `path`, an [archive](crate::Download::archive), with all that is kept beside it, so that the
+/// next download does not go on from it. To be called when the archive proved wrong; also once it is no longer
+/// needed. The origin goes last: without its bytes it says nothing.
+///
+/// # Errors
+/// Whatever the file system answers; that it is gone already is no error.
+pub fn discard(path: &Path) -> io::Result<()> {
     for path in [path.to_owned(), origin_path(path)] {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

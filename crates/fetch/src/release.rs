@@ -1,6 +1,6 @@
 //! A release on offer, and what was brought of it.
 
-use std::{fmt, io, path::PathBuf};
+use std::{fmt, path::PathBuf};
 
 use myriarch_verify::Digest;
 use reqwest::Url;
@@ -60,19 +60,8 @@ pub struct Download {
     /// The Sigstore bundle; `None` if the source has none.
     pub bundle: Option<Vec<u8>>,
     /// Bytes of the archive that were there from an earlier run. If such an archive proves wrong, the earlier
-    /// part may be to blame: [`discard`](Self::discard) it, and the next download begins anew.
+    /// part may be to blame: [`discard`](crate::discard) it, and the next download begins anew.
     pub resumed_from: u64,
-}
-
-impl Download {
-    /// Removes the archive, so that the next download does not go on from it. To be called when the archive
-    /// proved wrong; also once it is no longer needed.
-    ///
-    /// # Errors
-    /// Whatever the file system answers; that it is gone already is no error.
-    pub fn discard(self) -> io::Result<()> {
-        crate::partial::remove(&self.archive)
-    }
 }
 
 /// Where one file is.

@@ -416,7 +416,9 @@ mod tests {
         assert_eq!(needs(&program), None, "a section too large");
 
         let program = Patched::ourselves();
+        let count = program.number(60, 2) as u64;
         program.put(60, &[0, 0]);
+        program.put(program.number(40, 8) + 32, &count.to_le_bytes());
         assert_eq!(needs(&program), None, "as many sections as another one says");
 
         // One version, over and over.

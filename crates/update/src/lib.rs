@@ -104,4 +104,4 @@ pub use redact::{REDACTED, Redactor};
 pub use resume::{Resumed, without_updating};
 pub use select::Checked;
 pub use state::{Quarantined, State};
-pub use unpack::{Names, UnpackError, unpack_one, unpack_one_if};
+pub use unpack::{Names, UnpackError, unpack_one_if};

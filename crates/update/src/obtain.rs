@@ -53,7 +53,7 @@ impl Updater {
         let judged = self.judge(&offer, &delivery);
         if judged.is_err() {
             // What was refused must not be resumed or taken for a finished download the next time.
-            let _ = std::fs::remove_file(&delivery.archive);
+            let _ = self.ports.source.discard(&delivery.archive);
         }
         let (archive, digest, evidence) = judged?;
         self.tell(&Event::Verified {

@@ -1,7 +1,7 @@
 //! What differs between a host, a container and an embedding program, and is given to the chain.
 
 use std::{
-    fmt,
+    fmt, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -88,6 +88,18 @@ pub trait Source: Send + Sync + fmt::Debug {
         partial: &Path,
         progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<Delivery, SourceError>;
+
+    /// Removes the archive of a delivery with all that is kept beside it, so that no delivery goes on from it: it was
+    /// refused, or has served.
+    ///
+    /// # Errors
+    /// Whatever the file system answers; that it is gone already is no error.
+    fn discard(&self, archive: &Path) -> io::Result<()> {
+        match std::fs::remove_file(archive) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A restart that did not come about.

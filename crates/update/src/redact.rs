@@ -39,10 +39,17 @@ const DIRECTORIES: [&str; 2] = ["PWD", "OLDPWD"];
 /// Takes secrets out of text.
 #[derive(Clone, Default)]
 pub struct Redactor {
+    known: BTreeSet<String>,
+    /// Apart, since a redactor is held by many a future.
+    learning: Box<Learning>,
+}
+
+/// What is needed to learn of secrets, and not to take them out.
+#[derive(Clone, Default)]
+struct Learning {
     environment: BTreeMap<String, String>,
     /// Where relative paths begin; the root where it is not known.
     directory: Option<PathBuf>,
-    known: BTreeSet<String>,
     /// What was put in already, so that nothing is twice.
     resolved: BTreeSet<(String, Kind)>,
     /// Bytes that were put in so far.
@@ -66,14 +73,14 @@ impl Redactor {
                 self.learn(&value);
             }
             self.learn_passwords_of_urls(&value);
-            self.environment.insert(name, value);
+            self.learning.environment.insert(name, value);
         }
         self
     }
 
     /// Knows where the program's relative paths begin.
     pub(crate) fn with_directory(mut self, directory: Option<&Path>) -> Self {
-        self.directory = directory.map(Path::to_owned);
+        self.learning.directory = directory.map(Path::to_owned);
         self
     }
 
@@ -86,7 +93,7 @@ impl Redactor {
                 Reference::Text(text) => Some(text.to_owned()),
                 // Without a scheme it is a path here.
                 Reference::Variable { name, .. } => match value.to_string_lossy().strip_prefix("env:") {
-                    Some(_) => self.environment.get(name).cloned(),
+                    Some(_) => self.learning.environment.get(name).cloned(),
                     None => self.read(&value.to_string_lossy()),
                 },
                 Reference::Unknown => None,
@@ -159,12 +166,12 @@ impl Redactor {
     fn put_in(&mut self, text: &str, kind: Kind, depth: usize) -> String {
         let mut parts: Vec<String> = vec![];
         let whole = expansion::expand(text, |inside| {
-            if self.expanded as u64 > regular::LIMIT {
+            if self.learning.expanded as u64 > regular::LIMIT {
                 return None;
             }
             let values = self.values_of(inside);
-            self.expanded += values.iter().map(String::len).sum::<usize>();
-            if self.resolved.insert((inside.to_owned(), kind)) {
+            self.learning.expanded += values.iter().map(String::len).sum::<usize>();
+            if self.learning.resolved.insert((inside.to_owned(), kind)) {
                 parts.extend(values.iter().cloned());
             }
             values.into_iter().next()
@@ -182,7 +189,7 @@ impl Redactor {
     fn values_of(&self, inside: &str) -> Vec<String> {
         let values = match Reference::of(inside) {
             Reference::Variable { name, default } => {
-                [self.environment.get(name).cloned(), default.map(str::to_owned)]
+                [self.learning.environment.get(name).cloned(), default.map(str::to_owned)]
             }
             Reference::File(path) => [self.read(path), None],
             Reference::Text(text) => [Some(text.to_owned()), None],
@@ -192,7 +199,7 @@ impl Redactor {
     }
 
     fn read(&self, path: &str) -> Option<String> {
-        regular::beginning(&self.directory.as_deref().unwrap_or(Path::new("/")).join(path)).ok()
+        regular::beginning(&self.learning.directory.as_deref().unwrap_or(Path::new("/")).join(path)).ok()
     }
 
     fn learn(&mut self, value: &str) {

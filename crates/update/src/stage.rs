@@ -68,7 +68,7 @@ impl Updater {
             })
             .map_err(|error| disk(&error))?;
         // The slot is durable: the download has served, and a leftover would only take space.
-        let _ = std::fs::remove_file(&verified.path);
+        let _ = self.ports.source.discard(&verified.path);
         let binary = slot.manifest().binary;
         if let Some(standing) = self.state()?.standing(|build| build.binary == binary) {
             return Err(quarantined(standing).into());

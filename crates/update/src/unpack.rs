@@ -87,23 +87,11 @@ pub enum UnpackError {
 }
 
 /// Streams the one regular file whose name is exactly `binary`, `./` before it or not, out of a gzip tar into
-/// `out`; answers its length. Everything that the archive unpacks to counts against `limit`, in bytes.
+/// `out`; answers its length. Everything that the archive unpacks to counts against `limit`, in bytes. Before the
+/// first byte is written, `fits` is asked whether there is room for a file of so many.
 ///
 /// # Errors
 /// [`UnpackError`]; what was written to `out` is then worthless.
-pub fn unpack_one(
-    archive: impl Read,
-    binary: &str,
-    limit: u64,
-    out: &mut impl Write,
-) -> Result<u64, UnpackError> {
-    unpack_one_if(archive, binary, limit, |_| true, out)
-}
-
-/// As [`unpack_one`], and asks `fits`, before the first byte is written, whether there is room for a file of so many.
-///
-/// # Errors
-/// As there, and [`UnpackError::NoRoom`].
 pub fn unpack_one_if(
     archive: impl Read,
     binary: &str,
@@ -123,15 +111,11 @@ pub fn unpack_one_if(
 pub struct Names {
     shown: Vec<String>,
     more: usize,
+    /// The entry that differs from the wanted one in case or directory only.
     near: Option<String>,
 }
 
 impl Names {
-    /// The entry that differs from the wanted one in case or directory only.
-    pub fn near(&self) -> Option<&str> {
-        self.near.as_deref()
-    }
-
     fn add(&mut self, name: &[u8], binary: &str) {
         let shown = || String::from_utf8_lossy(&name[..name.len().min(MAX_NAME)]).into_owned();
         let last = name.rsplit(|byte| *byte == b'/').find(|part| !part.is_empty()).unwrap_or_default();

@@ -92,7 +92,7 @@ async fn a_drip_is_no_stall_but_can_be_given_a_time() {
     mirror.server.lie(ARCHIVE, Lie::Drip { bytes: 5, every: Duration::from_millis(100) });
     let download = mirror.bring(&mirror.http()).await.unwrap();
     assert_eq!(crate::mirror::whole(&download), archive);
-    download.discard().unwrap();
+    myriarch_fetch::discard(&download.archive).unwrap();
 
     let mut settings = mirror.settings();
     settings.timeouts.archive = Some(Duration::from_millis(450));

@@ -261,7 +261,7 @@ async fn two_downloads_never_write_one_file() {
 async fn a_discarded_download_begins_anew() {
     let archive = noise(MIB, 14);
     let mirror = Mirror::holding(&archive);
-    mirror.bring(&mirror.once()).await.unwrap().discard().unwrap();
+    myriarch_fetch::discard(&mirror.bring(&mirror.once()).await.unwrap().archive).unwrap();
     assert!(mirror.partial_files().is_empty());
     mirror.bring(&mirror.once()).await.unwrap();
     assert_eq!(mirror.ranges(), [None, None]);
