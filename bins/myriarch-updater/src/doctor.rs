@@ -187,6 +187,6 @@ fn user_of(unit: &Unit) -> Option<Credentials> {
         (None, false) if account.group.is_none() && account.supplementary_groups.is_empty() => {
             Some(Credentials { uid: 0, gid: 0, groups: vec![0] })
         }
-        _ => accounts::of_unit(unit),
+        _ => accounts::of_unit(unit).ok().flatten(),
     }
 }

@@ -157,7 +157,7 @@ pub(crate) fn arguments(unit: &Unit) -> Vec<String> {
 
 /// The start that systemd would make now; none where it would make none.
 fn started(unit: &Unit) -> Option<StartCommand> {
-    let home = accounts::of_unit(unit).and_then(|credentials| accounts::home(credentials.uid));
+    let home = accounts::of_unit(unit).ok().flatten().and_then(|credentials| accounts::home(credentials.uid));
     unit.start_command(accounts::variables(unit, home.as_deref())).ok().flatten()
 }
 
