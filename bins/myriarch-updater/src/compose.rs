@@ -377,6 +377,12 @@ fn program(config: &Config) -> PathBuf {
     config.store.path.join("current/bin").join(&config.program.binary)
 }
 
+/// The words that the child is started with, its program first.
+pub(crate) fn child_words(config: &Config, child: &config::ChildRestart) -> Vec<OsString> {
+    let Spec { program, args, .. } = spec(config, child);
+    std::iter::once(program.into()).chain(args).collect()
+}
+
 fn spec(config: &Config, child: &config::ChildRestart) -> Spec {
     let program = program(config);
     let mut argv = child.command.iter().map(|argument| with_program(argument, &program));

@@ -5,12 +5,13 @@
 //! never a synchronous step: before `activate` an update is simply dropped, after it the trial stays open in
 //! the journal and the next start decides.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{ffi::OsString, fs, path::PathBuf, sync::Arc, time::Duration};
 
 use myriarch_cli::{
     Config, ExitCode,
     config::{CheckInterval, Restart as RestartKind},
 };
+use myriarch_probe::process::Process;
 use myriarch_store::{Store, Writer, running};
 use myriarch_supervise::{become_subreaper, leftover, orphans::Reaper};
 use myriarch_update::{Event, Observe, Outcome, Request, Restart, Resumed, Updater, without_updating};
@@ -283,9 +284,33 @@ impl Service {
 async fn end_leftovers(config: &Config, store: &Store) {
     if let RestartKind::Child(child) = &config.restart {
         let record = compose::child_record(config);
-        // What cannot be ended is seen when its port is taken: the trial and the status say so.
-        let _ = leftover::end_leftover(&record, &compose::stop(child), &[store.versions_dir()]).await;
+        let end = async || {
+            // What cannot be ended is seen when its port is taken: the trial and the status say so.
+            let _ = leftover::end_leftover(&record, &compose::stop(child), &[store.versions_dir()]).await;
+        };
+        end().await;
+        // Killed between a start and its record, there is none of it: an orphan with the child's very words is it.
+        for orphan in orphans_of(&compose::child_words(config, child)) {
+            if leftover::record(&record, orphan.pid(), orphan.start_time()).is_ok() {
+                end().await;
+            }
+        }
     }
+}
+
+/// Processes that were started with exactly these words by somebody who is gone.
+fn orphans_of(words: &[OsString]) -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| is_orphan(*pid))
+        .filter_map(|pid| Process::with_pid(pid).ok())
+        .filter(|process| process.args().is_ok_and(|args| args == words))
+        .collect()
+}
+
+fn is_orphan(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|parent| parent.trim() == "1"))
 }
 
 /// `run` could not begin.
