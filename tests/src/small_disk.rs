@@ -29,11 +29,14 @@ pub fn can_be_mounted_in(test: &str) -> bool {
         return false;
     }
     let exe = env::current_exe().expect("this program");
+    // In there a directory with a disk on it cannot be removed; out here it can.
+    let temporary = tempfile::tempdir().expect("a temporary directory");
     let output = Command::new("unshare")
         .args(private)
         .arg(exe)
         .args([test, "--exact", "--nocapture"])
         .env(INSIDE, "1")
+        .env("TMPDIR", temporary.path())
         .output()
         .expect("unshare runs");
     let words = String::from_utf8_lossy(&output.stdout);
