@@ -3,8 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "what these helpers build is constant, a failure is the test's")]
 
+mod golden_file;
+
 use std::{fs, path::PathBuf};
 
+use golden_file::golden;
 use jiff::tz::{self, TimeZone};
 use myriarch_cli::{
     HistoryDocument,
@@ -15,15 +18,6 @@ use myriarch_update::{
     journal::{Entry, Leaving, Line, Took},
 };
 use myriarch_verify::Digest;
-
-fn golden(name: &str, found: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, found).unwrap();
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, expected, "{}", path.display());
-}
 
 fn build(text: &str) -> Build {
     again(text, "")

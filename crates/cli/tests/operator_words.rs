@@ -3,15 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "what these helpers build is constant, a failure is the test's")]
 
+mod golden_file;
+
 use std::{
     fmt::Write as _,
-    fs,
     io::{self, Write},
-    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
+use golden_file::golden;
 use myriarch_cli::{
     Ending, ExitCode, Reporter,
     config::{Config, ConfigError},
@@ -25,15 +26,6 @@ use myriarch_verify::Digest;
 
 const SLOT: &str = "0.165.1-7623348c295e";
 const OLD_SLOT: &str = "0.158.0-0a1b2c3d4e5f";
-
-fn golden(name: &str, found: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, found).unwrap();
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, expected, "{}", path.display());
-}
 
 fn version(text: &str) -> Version {
     text.parse().unwrap()

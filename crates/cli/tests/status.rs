@@ -3,8 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "what these helpers build is constant, a failure is the test's")]
 
+mod golden_file;
+
 use std::{fmt::Write as _, fs, path::PathBuf};
 
+use golden_file::golden;
 use jiff::tz::{self, TimeZone};
 use myriarch_cli::{
     StatusDocument,
@@ -23,15 +26,6 @@ use serde_json::json;
 const SLOT: &str = "0.165.1-7623348c295e";
 const OLD_SLOT: &str = "0.158.0-0a1b2c3d4e5f";
 const BAD_SLOT: &str = "0.164.0-ffffffffffff";
-
-fn golden(name: &str, found: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, found).unwrap();
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, expected, "{}", path.display());
-}
 
 fn version(text: &str) -> Version {
     text.parse().unwrap()
